@@ -39,7 +39,7 @@ func refusals(t *testing.T, s *site) []refused {
 	_, gone := s.account(t, "no_longer_there")
 	_, narrow := s.account(t, "business", "rates")
 	disabled, off := s.account(t, "starter")
-	if _, err := storetest.PutAccount(t.Context(), s.store(t), store.Account{ID: disabled, Plan: "starter", Disabled: true}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s.store(t).Book, store.Account{ID: disabled, Plan: "starter", Disabled: true}); err != nil {
 		t.Fatal(err)
 	}
 	holder, _ := s.account(t, "starter")

@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // App is the configuration of the gate: endpoints, plans, the store, the
@@ -117,7 +118,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.control = control.New(controlBackend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
-		Policy: a.policy, Store: func() (gate.Store, error) { return a.Store() }, Limiter: a.limiter, Guesses: guesses, Enrol: a.enrol, Assertions: signer,
+		Policy: a.policy, Store: func() (gate.Store, error) { return a.Book() }, Limiter: a.limiter, Guesses: guesses, Enrol: a.enrol, Assertions: signer,
 		PassErrors: a.Errors == errorsPass, Server: server{m}, Reporter: reporter{a}, Now: a.now, Since: a.since, Logger: a.log,
 	})
 	a.began = time.Now()
@@ -191,7 +192,9 @@ func (a *App) Start() error {
 			return err
 		}
 	}
-	a.events.start()
+	if a.events.sender != nil {
+		a.events.sender.Start(a.state.Load().book)
+	}
 	a.logSummary()
 	return nil
 }
@@ -226,7 +229,7 @@ func (a *App) Stop() error {
 
 // Cleanup releases the store. It is closed when no configuration uses it.
 func (a *App) Cleanup() error {
-	delist(a)
+	defer delist(a) // the last events of the store use this configuration
 	a.ended.Store(true)
 	if a.pooled == "" {
 		return nil
@@ -249,13 +252,13 @@ func (a *App) join(open caddy.Constructor) error {
 	return nil
 }
 
-// backend returns the open store, or why there is none. A request that
+// opened returns the open store, or why there is none. A request that
 // outlives the app still uses its store, which may be closed.
-func (a *App) backend() (*Backend, error) {
+func (a *App) opened() (*state, error) {
 	s := a.state.Load()
 	switch {
 	case s != nil:
-		return &s.Backend, nil
+		return s, nil
 	case a.ended.Load():
 		return nil, store.ErrClosed
 	}
@@ -273,22 +276,22 @@ func (a *App) clock() store.Clock {
 func (a *App) now() time.Time                  { return a.clock().Now() }
 func (a *App) since(t time.Time) time.Duration { return a.clock().Since(t) }
 
-// Store returns the store, or why there is none.
-func (a *App) Store() (store.Store, error) {
-	b, err := a.backend()
+// Book returns what the open store keeps, or why there is none.
+func (a *App) Book() (*book.Book, error) {
+	s, err := a.opened()
 	if err != nil {
 		return nil, err
 	}
-	return b.Store, nil
+	return s.book, nil
 }
 
 // limiter returns the login limiter, or why there is none.
 func (a *App) limiter() (login.Limiter, error) {
-	b, err := a.backend()
+	s, err := a.opened()
 	if err != nil {
 		return nil, err
 	}
-	return b.Limiter, nil
+	return s.Limiter, nil
 }
 
 // Interface guards.

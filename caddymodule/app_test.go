@@ -17,7 +17,7 @@ func TestAppThatEnded(t *testing.T) {
 	if err := a.Cleanup(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Store(); !errors.Is(err, store.ErrClosed) {
+	if _, err := a.Book(); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("got %v, want store.ErrClosed", err)
 	}
 	if _, err := a.limiter(); !errors.Is(err, store.ErrUnavailable) {

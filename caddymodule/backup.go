@@ -51,7 +51,11 @@ func serveBackup(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/gzip")
 	w.Header().Set("Cache-Control", "no-store")
 	sent, release := newBackupSender(w, r, opened)
-	err := sent.send(app.now(), opened.Store)
+	buffered := bufio.NewWriterSize(sent, backupBuffer)
+	err := backup.Write(sent.ctx, buffered, app.now().UTC().Truncate(time.Millisecond), opened.book)
+	if err == nil {
+		err = buffered.Flush()
+	}
 	release()
 	if err != nil {
 		app.log.Error("writing a backup", zap.Error(err))
@@ -104,15 +108,6 @@ func newBackupSender(w http.ResponseWriter, r *http.Request, from *state) (sent 
 		// is broken, and the client notices it.
 		_ = sent.connection.SetWriteDeadline(time.Time{})
 	}
-}
-
-// send sends a backup of all that the store has at a time.
-func (b *backupSender) send(at time.Time, from store.Exporter) error {
-	buffered := bufio.NewWriterSize(b, backupBuffer)
-	if err := backup.Write(b.ctx, buffered, at.UTC().Truncate(time.Millisecond), from); err != nil {
-		return err
-	}
-	return buffered.Flush()
 }
 
 // Write implements io.Writer. It checks whether the store closes after it has

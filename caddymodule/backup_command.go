@@ -208,7 +208,7 @@ func restore(ctx context.Context, path, config, adapter string) (file *backup.Fi
 	}
 	defer release()
 	to = opener.Key()
-	if err = opener.Restore(ctx, file.Items(ctx)); err == nil {
+	if err = opener.Restore(ctx, file.Pieces(ctx)); err == nil {
 		return file, to, nil
 	}
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/block"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // BadgerStore keeps accounts, keys and counts in an embedded Badger
@@ -91,12 +91,12 @@ func (b *BadgerStore) Open() (Backend, error) {
 	}
 	limiter := login.NewLocal(s)
 	err = limiter.Restore(context.Background(), time.Now())
-	return Backend{Store: s, Limiter: limiter, Close: s.Close}, err
+	return Backend{Engine: s, Limiter: limiter, Close: s.Close}, err
 }
 
 // Restore implements StoreOpener.
-func (b *BadgerStore) Restore(_ context.Context, items iter.Seq2[store.Item, error]) error {
-	return badgerstore.Restore(b.directory, badgerstore.Options{Logger: ProcessLog("tollgate.store")}, items)
+func (b *BadgerStore) Restore(_ context.Context, pieces iter.Seq2[book.Piece, error]) error {
+	return badgerstore.Restore(b.directory, badgerstore.Options{Logger: ProcessLog("tollgate.store")}, pieces)
 }
 
 // UnmarshalCaddyfile parses the store's part of the option store:

@@ -13,7 +13,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 )
@@ -68,16 +67,15 @@ func (b controlBackend) Policy() *policy.Policy { return b.policy }
 // PublicKeys implements control.Backend.
 func (b controlBackend) PublicKeys() assertion.KeySet { return assertion.NewKeySet(b.keys...) }
 
-// Publish implements control.Backend.
-func (b controlBackend) Publish(ctx context.Context, change event.Change) {
-	b.events.emitter.Publish(ctx, change)
+// Follow implements control.Backend.
+func (b controlBackend) Follow() {
+	if s := b.state.Load(); s != nil {
+		s.emitter.Follow()
+	}
 }
 
 // FlushReports implements control.Backend.
 func (b controlBackend) FlushReports(ctx context.Context) error { return b.flushReports(ctx) }
-
-// Store implements control.Backend.
-func (b controlBackend) Store() (control.Store, error) { return b.App.Store() }
 
 // Readiness implements control.Backend. It reports on the gate in force:
 // during a reload, the request may reach either app. If the app is replaced

@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 const (
@@ -25,11 +26,10 @@ const (
 	draining = 5 * time.Second
 )
 
-// events publishes quotas and changes: to the handlers of Caddy's event
-// system, and to the webhook.
+// events publishes new events to the handlers of Caddy's event system and to
+// the webhook of a configuration.
 type events struct {
-	emitter *event.Emitter
-	sender  *event.Sender // nil without a webhook
+	sender *event.Sender // nil without a webhook
 	// emit wakes the sender, and adds to notices. It does not block.
 	emit func(kind string, data map[string]any)
 	// notices are the calls of Caddy's event handlers that wait.
@@ -44,10 +44,9 @@ func (a *App) provisionEvents(ctx caddy.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	stored := func() (store.Events, error) { return a.Store() }
 	if w := a.Webhook; w != nil {
 		a.events.sender, err = event.NewSender(event.SenderOptions{
-			URL: w.URL, Key: w.key, Store: stored, Count: countDelivery, Now: a.now, Logger: a.log.Named("webhook"),
+			URL: w.URL, Key: w.key, Count: countDelivery, Now: a.now, Logger: a.log.Named("webhook"),
 		})
 		if err != nil {
 			return err
@@ -65,22 +64,24 @@ func (a *App) provisionEvents(ctx caddy.Context) (err error) {
 			full.Failed(slog.String("type", kind))
 		}
 	}
-	a.events.emitter, err = event.NewEmitter(event.EmitterOptions{
-		Store: stored, Backlog: func() *event.Backlog { return &a.state.Load().backlog }, // events come from users of the open store
-		Queued: a.Webhook.wants, Emit: a.emit, Dropped: func(n int) { countDelivery(event.Dropped, n) }, Logger: a.log.Named("event"),
-	})
-	return err
+	return nil
 }
 
-// emit tells the configuration in force about a new event. Requests and the
-// events of a Backlog can outlive their configuration.
-func (a *App) emit(kind string, data map[string]any) {
-	if a.stopped.Load() != nil {
-		if next := current(); next != nil {
-			a = next
-		}
-	}
-	a.events.emit(kind, data)
+// newEmitter returns the Emitter of an open store. It outlives configurations,
+// and passes new events to the one in force.
+func newEmitter(b *book.Book, clock store.Clock) *event.Emitter {
+	return event.NewEmitter(event.EmitterOptions{
+		Store: b, Now: clock.Now, Dropped: func(n int) { countDelivery(event.Dropped, n) }, Logger: ProcessLog("tollgate.event"),
+		Queued: func(kind string) bool {
+			app := current()
+			return app != nil && app.Webhook.wants(kind)
+		},
+		Emit: func(kind string, data map[string]any) {
+			if app := current(); app != nil {
+				app.events.emit(kind, data)
+			}
+		},
+	})
 }
 
 // notify starts to pass events to Caddy's event system once all apps are
@@ -118,12 +119,6 @@ type onStart func()
 func (run onStart) Handle(context.Context, caddy.Event) error {
 	run()
 	return nil
-}
-
-func (e *events) start() {
-	if e.sender != nil {
-		e.sender.Start()
-	}
 }
 
 func (e *events) stop() {

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -99,6 +101,24 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// changeAccount changes an account with an entry in the audit log, and makes no
+// event.
+func changeAccount(t *testing.T, id string) {
+	t.Helper()
+	b, err := app(t).Book()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.ChangeOne(t.Context(), time.Now(), id, func(a *book.Account) error {
+		a.Exists, a.CreatedAt = true, time.Now()
+		a.Record(store.Entry{At: time.Now(), Action: api.AccountCreate, After: json.RawMessage("{}")})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestEventsOverReload: the events that wait for handlers when a configuration
 // is replaced reach them.
 func TestEventsOverReload(t *testing.T) {
@@ -112,8 +132,9 @@ func TestEventsOverReload(t *testing.T) {
 	defer set(0)
 	const changes = 10
 	for i := range changes {
-		app(t).Publish(t.Context(), event.Change{Type: event.AccountChanged, ID: strconv.Itoa(i), At: time.Now(), Account: "acc_1"})
+		changeAccount(t, fmt.Sprintf("acc_%d", i))
 	}
+	app(t).Follow()
 	if err := s.reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +171,8 @@ func TestFailedEventsOverReload(t *testing.T) {
 	handled.events = nil
 	handled.Unlock()
 	s.fail(errors.New("no space left on device"))
-	app(t).Publish(t.Context(), event.Change{Type: event.AccountChanged, ID: "1", At: time.Now(), Account: "acc_1"})
+	changeAccount(t, "acc_1")
+	app(t).Follow()
 	load()
 	s.mend()
 	eventually(t, "the event", func() bool {

@@ -3,12 +3,11 @@ package caddymodule
 import (
 	"context"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-func (a *App) Policy() *policy.Policy                         { return a.policy }
-func (a *App) Limiter() (login.Limiter, error)                { return a.limiter() }
-func (a *App) FlushReports(ctx context.Context) error         { return a.flushReports(ctx) }
-func (a *App) Publish(ctx context.Context, with event.Change) { a.events.emitter.Publish(ctx, with) }
+func (a *App) Policy() *policy.Policy                 { return a.policy }
+func (a *App) Limiter() (login.Limiter, error)        { return a.limiter() }
+func (a *App) FlushReports(ctx context.Context) error { return a.flushReports(ctx) }
+func (a *App) Follow()                                { a.state.Load().emitter.Follow() }

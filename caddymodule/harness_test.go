@@ -265,13 +265,13 @@ func app(t testing.TB) *caddymodule.App {
 	return running
 }
 
-func (s *site) store(t testing.TB) store.Store {
+func (s *site) store(t testing.TB) *storetest.Store {
 	t.Helper()
-	db, err := app(t).Store()
+	db, err := app(t).Book()
 	if err != nil {
 		t.Fatalf("opening the store: %v", err)
 	}
-	return db
+	return &storetest.Store{Book: db}
 }
 
 // account makes an account of its own on a plan, and a key to it with
@@ -284,7 +284,7 @@ func (s *site) account(t testing.TB, plan string, abilities ...string) (id, bear
 		abilities = []string{"convert", "rates", "usage"}
 	}
 	db := s.store(t)
-	if _, err := storetest.PutAccount(t.Context(), db, store.Account{ID: id, Plan: plan, CreatedAt: time.Now()}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), db.Book, store.Account{ID: id, Plan: plan, CreatedAt: time.Now()}); err != nil {
 		t.Fatalf("making an account: %v", err)
 	}
 	return id, s.key(t, store.Key{ID: "key_" + id, Account: id, Name: "ci", Abilities: abilities})

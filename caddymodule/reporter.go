@@ -27,8 +27,10 @@ func (r reporter) Refused(account string, endpoint *policy.Endpoint, code string
 }
 
 // Reached implements gate.Reporter.
-func (r reporter) Reached(ctx context.Context, quota event.Quota) {
-	r.events.emitter.Reached(ctx, quota)
+func (r reporter) Reached(_ context.Context, quota event.Quota) {
+	if s := r.state.Load(); s != nil {
+		s.emitter.Reached(quota)
+	}
 }
 
 // flushReports writes the refused calls that are in memory to the store, so

@@ -15,15 +15,16 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/backup"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // oneAccount is a store with one account that has counts of so many days.
 type oneAccount int
 
-func (counts oneAccount) Export(_ context.Context, write func(store.Item) error) error {
-	err := write(store.Item{Account: &store.Account{ID: "acc_1", Plan: "free", CreatedAt: time.Unix(1, 0)}})
+func (counts oneAccount) Dump(_ context.Context, write func(book.Piece) error) error {
+	err := write(book.Piece{Document: &book.Account{Exists: true, Account: store.Account{ID: "acc_1", Plan: "free", CreatedAt: time.Unix(1, 0)}}})
 	for i := 0; i < int(counts) && err == nil; i++ {
-		err = write(store.Item{Count: &store.StoredCount{Account: "acc_1", Count: store.Count{Day: calendar.Day(i % 20_000), Endpoint: fmt.Sprint("e", i/20_000), Used: 1}}})
+		err = write(book.Piece{Count: &store.StoredCount{Account: "acc_1", Count: store.Count{Day: calendar.Day(i % 20_000), Endpoint: fmt.Sprint("e", i/20_000), Used: 1}}})
 	}
 	return err
 }

@@ -36,7 +36,7 @@ func (serviceHandler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	_, service.open = gate.Store()
+	_, service.open = gate.Book()
 	for _, start := range service.starts {
 		gate.AtStart(start)
 	}

@@ -81,7 +81,7 @@ func TestShadowIsTransparent(t *testing.T) {
 	if err := app(t).FlushReports(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	db, err := app(t).Store()
+	db, err := app(t).Book()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // states holds the open stores, so that they outlive the configurations
@@ -60,8 +61,9 @@ type state struct {
 	settings any
 	clock    store.Clock
 	figures  figures
+	book     *book.Book
 	refused  *report.Refused
-	backlog  event.Backlog
+	emitter  *event.Emitter
 	// closing ends before the store is closed. end ends it.
 	closing context.Context
 	end     context.CancelFunc
@@ -88,33 +90,38 @@ func openState(opener StoreOpener) (*state, error) {
 	if s.Limiter == nil {
 		s.Limiter = login.NewLocal(nil)
 	}
-	if clock, ok := s.Store.(store.Clock); ok {
+	if clock, ok := s.Engine.(store.Clock); ok {
 		s.clock = clock
 	}
-	s.health = health.New(s.Store.Check, ProcessLog("tollgate.health"))
+	s.book = book.New(s.Engine, outage.Logger(ProcessLog("tollgate.store")))
+	s.health = health.New(s.Engine.Check, ProcessLog("tollgate.health"))
+	s.emitter = newEmitter(s.book, s.clock)
 	s.refused = report.NewRefused(report.Options{
-		Store: s.Store, Dropped: func(calls int64) { refusedDropped.Add(float64(calls)) },
+		Store: s.book, Dropped: func(calls int64) { refusedDropped.Add(float64(calls)) },
 		Logger: outage.Logger(ProcessLog("tollgate.report")),
 	})
 	return s, nil
 }
 
-// Destruct ends a backup, writes the events and the refused calls in memory to
-// the store, and closes it. The closed store refuses later requests.
+// Destruct ends a backup, writes the events, the refused calls and the recent
+// calls in memory to the store, and closes it. The closed store refuses later
+// requests.
 func (s *state) Destruct() error {
 	s.end()
-	s.backlog.Close()
-	if s.refused != nil {
+	var err error
+	if s.book != nil {
+		s.emitter.Close()
 		s.refused.Close()
+		err = s.book.Close()
 	}
 	if s.Close == nil {
-		return nil
+		return err
 	}
-	err := s.Close()
-	if err != nil {
+	closed := s.Close()
+	if closed != nil {
 		unclosed.Store(s.key, s.Close)
 	}
-	return err
+	return errors.Join(err, closed)
 }
 
 // closeUnclosed closes a store whose Close failed before.

@@ -11,11 +11,11 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // StoreOpener is a module in the namespace tollgate.stores. The package
-// store/storetest tests the stores that it opens.
+// store/storetest tests the engines of the stores that it opens.
 type StoreOpener interface {
 	// Key identifies the data. Configurations with the same key share one
 	// open store, even if their settings differ. All stores share one pool,
@@ -30,16 +30,16 @@ type StoreOpener interface {
 	// returns a Backend that has Close.
 	Open() (Backend, error)
 
-	// Restore writes items to a store that has no data and that no gate
-	// uses. The errors include store.ErrNotEmpty and store.ErrInUse. If it
-	// fails after it has begun to write, gates refuse the store.
-	Restore(ctx context.Context, items iter.Seq2[store.Item, error]) error
+	// Restore writes what was dumped to a store that has no data and that
+	// no gate uses. The errors include store.ErrNotEmpty and store.ErrInUse.
+	// If it fails after it has begun to write, gates refuse the store.
+	Restore(ctx context.Context, pieces iter.Seq2[book.Piece, error]) error
 }
 
 // Backend is an open store and the login limiter that belongs to it.
 type Backend struct {
-	// Store is required.
-	Store store.Store
+	// Engine keeps what the gate knows. Required.
+	Engine book.Engine
 
 	// Limiter limits login attempts. nil limits them in memory, for this
 	// process, until it ends.

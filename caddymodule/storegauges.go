@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 const (
@@ -56,7 +57,7 @@ func (storeGauges) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	gauge(storeWorks, 1)
-	totals, queued, err := open.figures.read(open.Store)
+	totals, queued, err := open.figures.read(open.book)
 	if err != nil {
 		return
 	}
@@ -75,7 +76,7 @@ type figures struct {
 }
 
 // read returns the numbers, at most figuresFor old.
-func (f *figures) read(of store.Store) (store.Totals, int, error) {
+func (f *figures) read(of *book.Book) (store.Totals, int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.at.IsZero() || time.Since(f.at) > figuresFor {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,11 +13,11 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // testStore is a Badger store that a test holds up when it is opened, and
-// whose check, events and export a test makes fail. As a module it is found by its name.
+// whose check, dump and events a test makes fail. As a module it is found by its name.
 type testStore struct {
 	dir     string
 	opening func() error // called before the store is opened
@@ -54,18 +55,18 @@ func (s openTestStore) Check(ctx context.Context) error {
 	return s.Store.Check(ctx)
 }
 
-func (s openTestStore) Export(ctx context.Context, write func(store.Item) error) error {
+func (s openTestStore) Dump(ctx context.Context, spaces []book.Space, write func(book.Piece) error) error {
 	if err := s.test.broken.Load(); err != nil {
 		return *err
 	}
-	return s.Store.Export(ctx, write)
+	return s.Store.Dump(ctx, spaces, write)
 }
 
-func (s openTestStore) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped int, err error) {
+func (s openTestStore) Commit(ctx context.Context, batches ...book.Batch) []error {
 	if err := s.test.broken.Load(); err != nil {
-		return false, 0, *err
+		return slices.Repeat([]error{*err}, len(batches))
 	}
-	return s.Store.AddEvent(ctx, e)
+	return s.Store.Commit(ctx, batches...)
 }
 
 // testStoreModule is the module that finds a testStore.
@@ -95,9 +96,9 @@ func (testStoreModule) CaddyModule() caddy.ModuleInfo {
 func (m *testStoreModule) Key() string   { return "test:" + m.Name }
 func (m *testStoreModule) Settings() any { return nil }
 
-func (m *testStoreModule) Restore(_ context.Context, items iter.Seq2[store.Item, error]) error {
+func (m *testStoreModule) Restore(_ context.Context, pieces iter.Seq2[book.Piece, error]) error {
 	found, _ := testStores.Load(m.Name)
-	return badgerstore.Restore(found.(*testStore).dir, badgerstore.Options{}, items)
+	return badgerstore.Restore(found.(*testStore).dir, badgerstore.Options{}, pieces)
 }
 
 func (m *testStoreModule) Open() (caddymodule.Backend, error) {
@@ -112,5 +113,5 @@ func (m *testStoreModule) Open() (caddymodule.Backend, error) {
 	if err != nil {
 		return caddymodule.Backend{}, err
 	}
-	return caddymodule.Backend{Store: openTestStore{opened, test}, Close: opened.Close}, nil
+	return caddymodule.Backend{Engine: openTestStore{opened, test}, Close: opened.Close}, nil
 }

@@ -81,7 +81,9 @@ func TestSelfService(t *testing.T) {
 func serveAccounts(t *testing.T, site string, gate *client.Client) http.Handler {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	a, err := app.Open(t.Context(), app.Options{Directory: t.TempDir(), Control: gate, Logger: logger})
+	config, err := app.Settings{Address: site, Data: t.TempDir(), Timezone: "UTC", SignUp: "on", Rates: app.NoRates, Name: "Weather API"}.Parse()
+	must(t, err)
+	a, err := app.Open(t.Context(), config, gate, logger)
 	must(t, err)
 	t.Cleanup(func() {
 		if err := a.Close(); err != nil {
@@ -90,7 +92,7 @@ func serveAccounts(t *testing.T, site string, gate *client.Client) http.Handler 
 	})
 	check, err := app.CheckAssertions(stack.Secret, site, gate, logger)
 	must(t, err)
-	handler, err := a.Handler(app.Site{Address: site, Timezone: "UTC", SignUp: "free", NoRates: true, Name: "Weather API", Check: check})
+	handler, err := a.Handler(config, check)
 	must(t, err)
 	return handler
 }

@@ -32,6 +32,15 @@ func (d Day) String() string {
 	return d.UTC().Format(dayLayout)
 }
 
+// MarshalText implements encoding.TextMarshaler.
+func (d Day) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Day) UnmarshalText(text []byte) (err error) {
+	*d, err = ParseDay(string(text))
+	return err
+}
+
 // Month returns the first and the last day of the month of d.
 func (d Day) Month() (first, last Day) {
 	t := d.UTC()

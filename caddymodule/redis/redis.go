@@ -23,7 +23,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // Store keeps accounts, keys, counts and login attempts on a Redis or Valkey
@@ -169,14 +169,14 @@ func (r *Store) Open() (caddymodule.Backend, error) {
 		return caddymodule.Backend{}, err
 	}
 	failures := outage.New(o.Logger, slog.LevelError, "asking redis about login attempts")
-	return caddymodule.Backend{Store: s, Limiter: login.NewShared(s.Attempts(), s.Timeout(), failures), Close: s.Close}, nil
+	return caddymodule.Backend{Engine: s, Limiter: login.NewShared(s.Attempts(), s.Timeout(), failures), Close: s.Close}, nil
 }
 
 // Restore implements caddymodule.StoreOpener.
-func (r *Store) Restore(ctx context.Context, items iter.Seq2[store.Item, error]) error {
+func (r *Store) Restore(ctx context.Context, pieces iter.Seq2[book.Piece, error]) error {
 	o := r.options
 	o.Logger = outage.Logger(caddymodule.ProcessLog("tollgate.store"))
-	return redisstore.Restore(ctx, o, items)
+	return redisstore.Restore(ctx, o, pieces)
 }
 
 // UnmarshalCaddyfile parses the store's part of the option store:

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func load(text string) error {
 }
 
 // loadRedis loads a configuration until the test ends, and returns its store.
-func loadRedis(t *testing.T, arguments string) store.Store {
+func loadRedis(t *testing.T, arguments string) *book.Book {
 	t.Helper()
 	t.Cleanup(func() {
 		if err := caddy.Stop(); err != nil {
@@ -70,13 +71,13 @@ func loadRedis(t *testing.T, arguments string) store.Store {
 }
 
 // opened returns the store in force.
-func opened(t *testing.T) store.Store {
+func opened(t *testing.T) *book.Book {
 	t.Helper()
 	running, err := caddy.ActiveContext().AppIfConfigured("tollgate")
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := running.(*caddymodule.App).Store()
+	db, err := running.(*caddymodule.App).Book()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -17,14 +18,14 @@ const All = "all"
 // those of one key.
 type Limit struct {
 	// Endpoint is the endpoint whose calls the limit covers, or All.
-	Endpoint string
-	Period   Period
+	Endpoint string `cbor:"1,keyasint" json:"endpoint"`
+	Period   Period `cbor:"2,keyasint" json:"period"`
 	// Max is the largest cost that is admitted within a day or a month, and
 	// the capacity of a pace. It is Unlimited for no bound, otherwise at
 	// least 0, and at least 1 for a pace.
-	Max int64
+	Max int64 `cbor:"3,keyasint" json:"limit"`
 	// OfKey makes the limit cover the calls of the call's Key only.
-	OfKey bool
+	OfKey bool `cbor:"4,keyasint,omitempty" json:"of_key,omitempty"`
 }
 
 // Same tells whether two limits have the same endpoint and period.
@@ -36,9 +37,9 @@ func (l Limit) Same(other Limit) bool {
 // the same endpoint and period, or adds one.
 type Override struct {
 	Limit
-	ExpiresAt time.Time // zero for never
-	Reason    string
-	CreatedAt time.Time
+	ExpiresAt time.Time `cbor:"5,keyasint,omitzero" json:"expires_at,omitzero"` // zero for never
+	Reason    string    `cbor:"6,keyasint,omitempty" json:"reason,omitempty"`
+	CreatedAt time.Time `cbor:"7,keyasint" json:"created_at"`
 }
 
 // Live tells whether the override applies at now.
@@ -70,6 +71,19 @@ func ParsePeriod(name string) (period Period, known bool) {
 
 // String returns the name of the period.
 func (p Period) String() string { return Periods[p-1] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Period) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Period) UnmarshalText(text []byte) error {
+	parsed, known := ParsePeriod(string(text))
+	if !known {
+		return fmt.Errorf("unknown period %q", text)
+	}
+	*p = parsed
+	return nil
+}
 
 // IsPace tells whether the period is that of a token bucket.
 func (p Period) IsPace() bool { return p <= Hour }

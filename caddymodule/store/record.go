@@ -10,25 +10,25 @@ import (
 // Record describes a finished call of a known account: an admitted or a refused
 // one.
 type Record struct {
-	Account  string
-	Key      string // the key's id
-	KeyName  string
-	At       time.Time
-	Endpoint string
-	Method   string
+	Account  string    `cbor:"-" json:"-"`
+	Key      string    `cbor:"1,keyasint,omitempty" json:"key,omitempty"` // the key's id
+	KeyName  string    `cbor:"2,keyasint,omitempty" json:"key_name,omitempty"`
+	At       time.Time `cbor:"3,keyasint" json:"at"`
+	Endpoint string    `cbor:"4,keyasint" json:"endpoint"`
+	Method   string    `cbor:"5,keyasint" json:"method"`
 	// Path is what CutPath leaves of it once the store has it.
-	Path   string
-	Status int
+	Path   string `cbor:"6,keyasint" json:"path"`
+	Status int    `cbor:"7,keyasint" json:"status"`
 	// Code is why the gate refused the call. It is empty for an admitted call.
-	Code     string
-	Duration time.Duration
+	Code     string        `cbor:"8,keyasint,omitempty" json:"code,omitempty"`
+	Duration time.Duration `cbor:"9,keyasint" json:"duration_ns"`
 	// From is the client's address, if it is known. The store keeps it as
 	// the LastUsedFrom of the key only.
-	From netip.Addr
+	From netip.Addr `cbor:"-" json:"-"`
 	// Handle is the Handle of the grant, or zero. With it, the record is
 	// dropped if the account was deleted after the grant, also if there is
 	// a new account with that id. The store does not keep it.
-	Handle Handle
+	Handle Handle `cbor:"-" json:"-"`
 }
 
 // CutPath returns the part of a path that is kept. It can be a part of the

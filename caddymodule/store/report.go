@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -39,36 +38,23 @@ func (r Refused) Compare(other Refused) int {
 		cmp.Compare(r.Endpoint, other.Endpoint), cmp.Compare(r.Code, other.Code))
 }
 
-// Refusals keeps how many calls were refused, for ReportsFor days.
-type Refusals interface {
-	// AddRefused adds the Calls of each row to what the store has of the
-	// same day, account, endpoint and code. The rows differ in one of these.
-	// After an error, a part of them may be added.
-	AddRefused(ctx context.Context, rows []Refused) error
-
-	// ListRefused returns up to limit rows of the days from first to last,
-	// both included, that are after a row, in ascending order of day,
-	// account, endpoint and code. The zero Refused is before all rows. With
-	// an account, it returns the rows of that account only.
-	ListRefused(ctx context.Context, account string, first, last calendar.Day, after Refused, limit int) ([]Refused, error)
-}
-
 // Entry is one change in the audit log. It has no secrets.
 type Entry struct {
-	// ID is the position of the entry, about at the time At. The store sets it.
-	ID EntryID
-	At time.Time
+	// ID is the position of the entry, about at the time At. The book sets it.
+	ID EntryID   `cbor:"-" json:"id"`
+	At time.Time `cbor:"1,keyasint" json:"at"`
 	// ActorKind is "admin", "application" or "person".
-	ActorKind string
+	ActorKind string `cbor:"2,keyasint" json:"actor_kind"`
 	// ActorID is empty if it is not known.
-	ActorID string
-	Action  string
-	Account string
+	ActorID string `cbor:"3,keyasint,omitempty" json:"actor_id,omitempty"`
+	Action  string `cbor:"4,keyasint" json:"action"`
+	Account string `cbor:"5,keyasint,omitempty" json:"account,omitempty"`
 	// Target is what the change is about besides the account, such as the
 	// id of a key. It may be empty.
-	Target string
+	Target string `cbor:"6,keyasint,omitempty" json:"target,omitempty"`
 	// Before and After are JSON, nil if there is none.
-	Before, After json.RawMessage
+	Before json.RawMessage `cbor:"7,keyasint,omitempty" json:"before,omitempty"`
+	After  json.RawMessage `cbor:"8,keyasint,omitempty" json:"after,omitempty"`
 }
 
 // EntryID is the position of an entry in the audit log.
@@ -94,6 +80,15 @@ func (id EntryID) String() string {
 	return strconv.FormatInt(id.Milliseconds, 10) + "-" + strconv.FormatInt(id.Number, 10)
 }
 
+// MarshalText implements encoding.TextMarshaler.
+func (id EntryID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (id *EntryID) UnmarshalText(text []byte) (err error) {
+	*id, err = ParseEntryID(string(text))
+	return err
+}
+
 // Compare orders ids by their position.
 func (id EntryID) Compare(other EntryID) int {
 	return cmp.Or(cmp.Compare(id.Milliseconds, other.Milliseconds), cmp.Compare(id.Number, other.Number))
@@ -107,64 +102,22 @@ func (id EntryID) Next(at time.Time) EntryID {
 	return EntryID{id.Milliseconds, id.Number + 1}
 }
 
-// Audit keeps the changes of accounts and keys, for ReportsFor days.
-type Audit interface {
-	// AddEntries appends entries and sets their ids. They are durable when
-	// it returns.
-	AddEntries(ctx context.Context, entries []Entry) error
-
-	// ListEntries returns up to limit entries, oldest first: those since a
-	// time, after the position after, and of one account unless account is
-	// empty.
-	ListEntries(ctx context.Context, account string, since time.Time, after EntryID, limit int) ([]Entry, error)
-
-	// LastEntries is ListEntries from the end: it returns entries newest
-	// first, those before a position. The zero EntryID is behind all entries.
-	LastEntries(ctx context.Context, account string, since time.Time, before EntryID, limit int) ([]Entry, error)
-}
-
 // Event is what the gate publishes, such as that a limit is used up.
 type Event struct {
 	// ID is the same for all repetitions of an event.
-	ID   string
-	Type string
+	ID   string `cbor:"1,keyasint" json:"id"`
+	Type string `cbor:"2,keyasint" json:"type"`
 	// At is when it happened.
-	At time.Time
+	At time.Time `cbor:"3,keyasint" json:"at"`
 	// Body is the JSON document to deliver.
-	Body []byte
+	Body json.RawMessage `cbor:"4,keyasint" json:"body"`
 	// Queued makes the event wait for delivery.
-	Queued bool
-	// Known is the time until which the store knows the ID, at least.
-	Known time.Time
+	Queued bool `cbor:"-" json:"-"`
+	// Known is the time until which the ID is known, at least.
+	Known time.Time `cbor:"5,keyasint" json:"known_until"`
 
-	// Attempts is how often the event was claimed. The store sets it.
-	Attempts int
-	// Due is when the event can be claimed next. The store sets it.
-	Due time.Time
-}
-
-// Events keeps events until they are delivered. It knows the ids of events
-// that were added before, also after they are delivered.
-type Events interface {
-	// AddEvent adds an event that is due at once, unless the store knows its
-	// ID. isNew tells whether it was added, dropped how many other events
-	// were removed because more than MaxQueued wait. What it adds survives
-	// the end of the process.
-	AddEvent(ctx context.Context, event Event) (isNew bool, dropped int, err error)
-
-	// ClaimEvents returns up to limit queued events that are due at now,
-	// those that happened first before the others; of many that are due, a
-	// store may look only at those that are due longest. They are due again
-	// after lease, so that no other gate claims them meanwhile.
-	ClaimEvents(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]Event, error)
-
-	// RetryEvent makes a queued event due at another time. It does nothing
-	// if the event is not queued.
-	RetryEvent(ctx context.Context, id string, due time.Time) error
-
-	// RemoveEvent removes an event from the queue. Its ID stays known.
-	RemoveEvent(ctx context.Context, id string) error
-
-	// QueuedEvents returns how many events are queued.
-	QueuedEvents(ctx context.Context) (int, error)
+	// Attempts is how often the event was claimed. The book sets it.
+	Attempts int `cbor:"6,keyasint,omitempty" json:"attempts,omitempty"`
+	// Due is when the event can be claimed next. The book sets it.
+	Due time.Time `cbor:"7,keyasint" json:"due"`
 }

@@ -1,13 +1,11 @@
-// Package store is the contract between the gate and the stores of accounts,
-// tokens and counts.
+// Package store has what the gate and its stores share: accounts, keys, limits
+// and reports, and what a call needs of a store.
 //
-// The contract suits remote stores: an admitted call needs at most one Grant,
-// from memory or a cache, and one Take, which is one round trip. Record
-// describes a finished call and never blocks. The gate does not know which
-// store it uses. A store knows neither HTTP nor plans: the gate passes the
-// limits to it.
+// An admitted call needs at most one Grant, from memory or a cache, and one
+// Take, which is one round trip. The gate does not know which store it uses. A
+// store knows neither HTTP nor plans: the gate passes the limits to it.
 //
-// Every store passes the tests of package storetest.
+// Package book has the rules about all this, and the interface of a store.
 package store
 
 import (
@@ -29,7 +27,7 @@ const (
 	// MaxLabel is how long the label of an account may be, in characters.
 	MaxLabel = 200
 
-	// MaxBatch is how many accounts ChangeAccounts changes at most.
+	// MaxBatch is how many accounts are changed together at most.
 	MaxBatch = 500
 
 	// MaxKeyLimits is how many limits of its own a key may have.
@@ -67,12 +65,20 @@ const (
 	// account has more than MaxEndedKeys of them.
 	RevokedFor = 90 * 24 * time.Hour
 
-	// MaxEndedKeys is how many revoked and expired keys of an account a
-	// store keeps for RevokedFor. If there are more, it may delete those that
-	// ended first, so that an account that replaces keys all day does not
-	// fill the store. The same limit applies separately to login tokens,
-	// which are deleted soon after they expire.
-	MaxEndedKeys = 1000
+	// MaxEndedKeys is how many revoked and expired keys of an account are
+	// listed at most. If there are more, those that ended first are deleted,
+	// so that an account that replaces keys all day does not grow. An
+	// imported one stays known for RevokedFor, so that importing it again
+	// does not make it live.
+	MaxEndedKeys = 100
+
+	// MaxEndedLogins is how many login tokens that ended are kept, for
+	// EndedLoginsFor: so that the end of one can be repeated, and so that a
+	// clock that is ahead for a moment deletes none that is live.
+	MaxEndedLogins = MaxLiveLogins
+
+	// EndedLoginsFor is how long a login token is kept after its end.
+	EndedLoginsFor = 48 * time.Hour
 )
 
 // Errors that a store returns, also wrapped. The gate treats any other error
@@ -96,15 +102,15 @@ var (
 	// ErrUnknown means that the store does not know whether it counted a
 	// call, for example because the reply of its server is lost. Do not
 	// serve, give back or retry the call. It is an ErrUnavailable.
-	ErrUnknown = unknownError{}
+	ErrUnknown = unavailable("it is not known whether the call was counted")
 
 	// ErrClosed means that the store was closed, for example before the end
 	// of a request of an old configuration. It is an ErrUnavailable.
-	ErrClosed = closedError{}
+	ErrClosed = unavailable("store is closed")
 
 	// ErrOpening means that the store is being opened, for example because
 	// the gate starts. It is an ErrUnavailable.
-	ErrOpening = openingError{}
+	ErrOpening = unavailable("store is being opened")
 
 	// ErrNotClosed means that closing a store failed and the store is still
 	// open. Close can be retried. It is an ErrUnavailable.
@@ -114,38 +120,11 @@ var (
 	ErrNotFound = errors.New("not found")
 )
 
-type unknownError struct{}
+// unavailable is an error that is also an ErrUnavailable.
+type unavailable string
 
-func (unknownError) Error() string        { return "it is not known whether the call was counted" }
-func (unknownError) Is(target error) bool { return target == ErrUnavailable }
-
-type closedError struct{}
-
-func (closedError) Error() string        { return "store is closed" }
-func (closedError) Is(target error) bool { return target == ErrUnavailable }
-
-type openingError struct{}
-
-func (openingError) Error() string        { return "store is being opened" }
-func (openingError) Is(target error) bool { return target == ErrUnavailable }
-
-// Store keeps accounts, keys, counts and recent calls. All methods are safe
-// for concurrent use. The end of a context may end a wait for a network, but
-// it undoes nothing: a call whose context ends may have been counted. A store
-// on a local disk may ignore the context.
-type Store interface {
-	Grants
-	Counter
-	Accounts
-	Keys
-	Usage
-	Health
-	Refusals
-	Audit
-	Events
-	Exporter
-	Overview
-}
+func (e unavailable) Error() string      { return string(e) }
+func (unavailable) Is(target error) bool { return target == ErrUnavailable }
 
 // Grants finds what a token grants.
 type Grants interface {
@@ -289,81 +268,23 @@ type Counter interface {
 
 // Account is a customer of the API. Its calls count together.
 type Account struct {
-	ID   string
-	Plan string
+	ID   string `cbor:"-" json:"id"`
+	Plan string `cbor:"1,keyasint" json:"plan"`
 	// Label is for people, such as an e-mail address or a company name. At
 	// most MaxLabel characters.
-	Label     string
-	Disabled  bool
-	CreatedAt time.Time
+	Label     string    `cbor:"2,keyasint,omitempty" json:"label,omitempty"`
+	Disabled  bool      `cbor:"3,keyasint,omitempty" json:"disabled,omitempty"`
+	CreatedAt time.Time `cbor:"4,keyasint" json:"created_at"`
 	// Overrides has at most one for each endpoint and period, at most
 	// MaxOverrides.
-	Overrides []Override
-}
-
-// Accounts administers accounts. When a method returns, its change is durable
-// and applies to the next Grant.
-type Accounts interface {
-	// ChangeAccount changes one account, or creates it, in one atomic
-	// step, and returns the account as stored. It calls change with the
-	// stored account, or with an account that has only its ID and
-	// exists=false, and stores what change leaves in it. The ID of an
-	// account and the CreatedAt of an existing account do not change. An
-	// error of change aborts the step and is returned as it is.
-	//
-	// A store may call change more than once, for example after a conflict
-	// with another writer. change must not use the store. If change leaves
-	// an existing account as it is, ChangeAccount still makes the account
-	// durable, so that a caller can retry a failed change.
-	ChangeAccount(ctx context.Context, id string, change func(account *Account, exists bool) error) (Account, error)
-
-	// ChangeAccounts is ChangeAccount for up to MaxBatch accounts, with few
-	// writes. Each account changes in an atomic step of its own. The ids are
-	// distinct; i is the position of an id. accounts and errs have an element
-	// for each id; an account whose error is not nil has not changed, or it
-	// is not known whether it has, as after an error of ChangeAccount.
-	ChangeAccounts(ctx context.Context, ids []string, change func(i int, account *Account, exists bool) error) (accounts []Account, errs []error)
-
-	// Account returns one account or ErrNotFound.
-	Account(ctx context.Context, id string) (Account, error)
-
-	// ListAccounts returns up to limit accounts whose id is greater than
-	// after, in ascending order of their ids.
-	ListAccounts(ctx context.Context, after string, limit int) ([]Account, error)
-
-	// DeleteAccount deletes the account with its tokens, counts and
-	// recent calls, or returns ErrNotFound.
-	DeleteAccount(ctx context.Context, id string) error
+	Overrides []Override `cbor:"5,keyasint,omitempty" json:"overrides,omitempty"`
 }
 
 // Count is the cost of an account's calls to one endpoint on one day.
 type Count struct {
-	Day      calendar.Day
-	Endpoint string
-	Used     int64
-}
-
-// Usage keeps and lists what accounts have used.
-type Usage interface {
-	// Record adds a finished call to the recent calls, and to what its key
-	// was used for. It never blocks. The record is durable within seconds. A
-	// store that cannot write as fast as calls end drops some.
-	Record(record Record)
-
-	// Counts returns the counts above zero of the days from first to
-	// last, both included, in no particular order: those of the account, or
-	// with a key, the CountsAs of one of its keys, those of the key.
-	Counts(ctx context.Context, account, key string, first, last calendar.Day) ([]Count, error)
-
-	// Recent returns the account's last calls, newest first, as LastCalls
-	// does, and none older than RecentFor. It includes the records of every
-	// call of Record that returned before.
-	Recent(ctx context.Context, account string, now time.Time) ([]Record, error)
-
-	// ResetCounts sets the counters of an endpoint on that day to zero, those
-	// of the account and of its keys, or those of all endpoints if endpoint
-	// is empty. Paces do not change.
-	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
+	Day      calendar.Day `json:"day"`
+	Endpoint string       `json:"endpoint"`
+	Used     int64        `json:"used"`
 }
 
 // Health checks the store.

@@ -16,6 +16,7 @@ package token
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,18 @@ var ErrMalformed = errors.New("malformed token")
 // Hash is the SHA-256 of a token's text. Stores look tokens up by it, and
 // never store the text.
 type Hash [sha256.Size]byte
+
+// MarshalText implements encoding.TextMarshaler: the hash in hexadecimal.
+func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *Hash) UnmarshalText(text []byte) error {
+	if len(text) != hex.EncodedLen(len(h)) {
+		return errors.New("the hash of a token does not have 64 hexadecimal digits")
+	}
+	_, err := hex.Decode(h[:], text)
+	return err
+}
 
 // Token is a new secret. Only [Token.Reveal] returns its text, to be shown
 // once. Formatting, logging and encoding give the hint instead. The text is

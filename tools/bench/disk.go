@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/benchtest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -45,7 +46,7 @@ func diskOf(ctx context.Context, days int) (size int64, err error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "gate")
-	if err := benchtest.RestoreBadger(path, diskItems(ctx, days)); err != nil {
+	if err := benchtest.RestoreBadger(path, diskPieces(ctx, days)); err != nil {
 		return 0, err
 	}
 	err = filepath.WalkDir(path, func(_ string, entry fs.DirEntry, err error) error {
@@ -61,8 +62,8 @@ func diskOf(ctx context.Context, days int) (size int64, err error) {
 	return size, err
 }
 
-func diskItems(ctx context.Context, days int) iter.Seq2[store.Item, error] {
-	return func(yield func(store.Item, error) bool) {
+func diskPieces(ctx context.Context, days int) iter.Seq2[book.Piece, error] {
+	return func(yield func(book.Piece, error) bool) {
 		day, err := today()
 		for i := range diskAccounts {
 			if err == nil {
@@ -70,21 +71,21 @@ func diskItems(ctx context.Context, days int) iter.Seq2[store.Item, error] {
 			}
 			t, id, failed := newKey()
 			if err != nil || failed != nil {
-				yield(store.Item{}, fmt.Errorf("making account %d: %w", i, cmp.Or(err, failed)))
+				yield(book.Piece{}, fmt.Errorf("making account %d: %w", i, cmp.Or(err, failed)))
 				return
 			}
 			account := accountID(i)
 			key := store.Key{ID: id, Account: account, Kind: token.Key, Name: "bench", Abilities: []string{"convert"}, Hint: "tgk_…abcd", CreatedAt: time.Now()}
-			items := []store.Item{
-				{Account: &store.Account{ID: account, Plan: planAmple, Label: "somebody@example.com", CreatedAt: time.Now()}},
-				{Key: &store.StoredKey{Key: key, Hash: t.Hash()}},
-			}
+			pieces := []book.Piece{{Document: &book.Account{
+				Account: store.Account{ID: account, Plan: planAmple, Label: "somebody@example.com", CreatedAt: time.Now()},
+				Exists:  true, Keys: []*book.Key{{Key: key, Hash: t.Hash()}},
+			}}}
 			for n := range days {
 				count := store.Count{Day: day - calendar.Day(n), Endpoint: "convert", Used: 1000}
-				items = append(items, store.Item{Count: &store.StoredCount{Account: account, Count: count}})
+				pieces = append(pieces, book.Piece{Count: &store.StoredCount{Account: account, Count: count}})
 			}
-			for _, item := range items {
-				if !yield(item, nil) {
+			for _, piece := range pieces {
+				if !yield(piece, nil) {
 					return
 				}
 			}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/benchtest"
 )
 
@@ -101,7 +100,7 @@ func (b *bench) startGate(ctx context.Context, storeOptions, handler string, var
 
 // startGateOn creates accounts in an empty store, closes it, and starts a gate
 // on it.
-func (b *bench) startGateOn(ctx context.Context, db benchtest.Store, storeOption, handler string, variables ...string) (*gate, error) {
+func (b *bench) startGateOn(ctx context.Context, db *benchtest.Store, storeOption, handler string, variables ...string) (*gate, error) {
 	g := &gate{}
 	if err := errors.Join(g.createAccounts(ctx, db), db.Close()); err != nil {
 		return nil, fmt.Errorf("creating accounts: %w", err)
@@ -115,7 +114,7 @@ func (b *bench) startGateOn(ctx context.Context, db benchtest.Store, storeOption
 	return g, err
 }
 
-func (g *gate) createAccounts(ctx context.Context, db store.Store) error {
+func (g *gate) createAccounts(ctx context.Context, db *benchtest.Store) error {
 	for i := range keys {
 		for plan, tokens := range map[string]*[]string{planAmple: &g.ample, planFour: &g.four, planExhausted: &g.exhausted} {
 			token, err := createAccount(ctx, db, fmt.Sprintf("%s_%d", plan, i), plan)

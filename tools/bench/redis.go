@@ -92,7 +92,7 @@ func callsOf(text string) (int64, error) {
 }
 
 // openRedis opens a store and waits until it is connected.
-func openRedis(ctx context.Context, r *redis) (benchtest.Store, error) {
+func openRedis(ctx context.Context, r *redis) (*benchtest.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return benchtest.OpenRedis(ctx, r.URL())

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/benchtest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -203,14 +204,8 @@ func fillStore(ctx context.Context, b *bench, dir string) (tokens []string, err 
 }
 
 // createAccount creates an account with a key and returns its token.
-func createAccount(ctx context.Context, db store.Store, account, plan string) (string, error) {
+func createAccount(ctx context.Context, db *benchtest.Store, account, plan string) (string, error) {
 	now := time.Now()
-	if _, err := db.ChangeAccount(ctx, account, func(a *store.Account, _ bool) error {
-		a.Plan, a.CreatedAt = plan, now
-		return nil
-	}); err != nil {
-		return "", err
-	}
 	t, id, err := newKey()
 	if err != nil {
 		return "", err
@@ -219,12 +214,15 @@ func createAccount(ctx context.Context, db store.Store, account, plan string) (s
 		ID: id, Account: account, Kind: token.Key, Name: "bench", Abilities: []string{"convert"},
 		Hint: token.Hint(t.Reveal()), CreatedAt: now,
 	}
-	return t.Reveal(), db.CreateKey(ctx, key, t.Hash())
+	return t.Reveal(), db.ChangeOne(ctx, now, account, func(a *book.Account) error {
+		a.Exists, a.Plan, a.CreatedAt = true, plan, now
+		return a.Create(book.Key{Key: key, Hash: t.Hash()})
+	})
 }
 
 // addCounts takes one call from each account. Many callers at the same time
 // share their commits.
-func addCounts(ctx context.Context, db store.Store, accounts int) error {
+func addCounts(ctx context.Context, db *benchtest.Store, accounts int) error {
 	const callers = 256
 	day, err := today()
 	if err != nil {

@@ -87,7 +87,7 @@ func TestUsageIsAsDescribed(t *testing.T) {
 	t.Parallel()
 	s, gate := serve(t), controltest.New(t)
 	opened := gate.Opened()
-	if _, err := storetest.PutAccount(t.Context(), opened, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: gate.Now()}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), opened.Book, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: gate.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	opened.Record(store.Record{

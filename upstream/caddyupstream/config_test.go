@@ -141,8 +141,7 @@ func TestPlaceholders(t *testing.T) {
 // that use the store and the database, and creates no file.
 func TestValidateWhileInUse(t *testing.T) {
 	data := t.TempDir()
-	_, shut := controltest.Open(t, filepath.Join(data, "gate"))
-	defer shut()
+	defer controltest.Lock(t, filepath.Join(data, "gate"))()
 	accounts, err := database.OpenFile(t.Context(), filepath.Join(data, "upstream"))
 	if err != nil {
 		t.Fatal(err)

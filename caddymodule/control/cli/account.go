@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -99,13 +100,29 @@ func (t *tool) listAccounts() *cobra.Command {
 }
 
 func (t *tool) showAccount() *cobra.Command {
-	return &cobra.Command{
+	var raw bool
+	c := &cobra.Command{
 		Use: "show <account>", Short: "Shows one account", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
-		RunE: query(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
-			return gate.Account(ctx, args[0])
-		}), showAccount),
 	}
+	c.Flags().BoolVar(&raw, "raw", false, "Print what the store has of the account, as JSON: with its keys and login tokens, and the hashes of tokens")
+	show := query(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
+		return gate.Account(ctx, args[0])
+	}), showAccount)
+	document := ofAccount(func(ctx context.Context, gate *client.Client, args []string) (json.RawMessage, error) {
+		return gate.Document(ctx, args[0])
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !raw {
+			return show(c, args)
+		}
+		stored, err := call(t, c, args, document)
+		if err != nil {
+			return err
+		}
+		return printJSON(c.OutOrStdout(), stored)
+	}
+	return c
 }
 
 func (t *tool) deleteAccount() *cobra.Command {

@@ -173,7 +173,7 @@ func TestAuditLimit(t *testing.T) {
 	for i := range entries {
 		entries[i] = store.Entry{At: s.Now(), ActorKind: "application", Action: api.AccountSet, Account: "acc_1", Target: strconv.Itoa(i)}
 	}
-	if err := s.Opened().AddEntries(t.Context(), entries); err != nil {
+	if err := s.Opened().AddEntries(t.Context(), entries...); err != nil {
 		t.Fatal(err)
 	}
 	for limit, want := range map[int]int{1: 1, 20: 1, 1000: 1, 1001: 2, 2500: 3, 9999: 3} {

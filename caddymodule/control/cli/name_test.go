@@ -154,7 +154,7 @@ func TestListOfUnknownPlan(t *testing.T) {
 	if _, complaints, err := s.run(t, "account", "list", "--plan", "gone"); err == nil || !strings.Contains(complaints, `unknown plan "gone"`) {
 		t.Errorf("got %v, %s", err, complaints)
 	}
-	if _, err := storetest.PutAccount(t.Context(), s.Opened(), store.Account{ID: "acc_1", Plan: "gone"}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s.Opened().Book, store.Account{ID: "acc_1", Plan: "gone"}); err != nil {
 		t.Fatal(err)
 	}
 	if out := s.ok(t, "account", "list", "--plan", "gone"); !strings.Contains(out, "acc_1") {

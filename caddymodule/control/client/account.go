@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -19,6 +20,13 @@ func (c *Client) PutAccount(ctx context.Context, account string, change api.Acco
 // api.ErrNotFound; it has plan free.
 func (c *Client) Account(ctx context.Context, account string) (api.Account, error) {
 	return ofAccount[api.Account](ctx, c, http.MethodGet, account, "", nil, nil)
+}
+
+// Document returns what the store has of an account, as in a backup. Its
+// members can change with the version of Tollgate. The error for an unknown
+// account is api.ErrNotFound.
+func (c *Client) Document(ctx context.Context, account string) (json.RawMessage, error) {
+	return ofAccount[json.RawMessage](ctx, c, http.MethodGet, account, "/document", nil, nil)
 }
 
 // AccountFilter selects accounts. Its zero value selects all.

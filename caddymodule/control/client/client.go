@@ -191,6 +191,8 @@ func isAnswer(out any) bool {
 		return out.Busiest != nil && out.Nearest != nil
 	case *assertion.KeySet:
 		return out.Keys != nil
+	case *json.RawMessage: // a document
+		return bytes.HasPrefix(*out, []byte(`{"account":{`))
 	}
 	return false
 }

@@ -63,6 +63,8 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 		"FindAccounts": func() (any, error) {
 			return c.FindAccounts(ctx, client.AccountFilter{Plan: "starter", Disabled: new(false)}, "", 0)
 		},
+		"Document":                func() (any, error) { return c.Document(ctx, "acc_1") },
+		"Document not_found":      func() (any, error) { return c.Document(ctx, "acc_2") },
 		"LookUpAccount":           func() (any, error) { return c.LookUpAccount(ctx, "acc_1") },
 		"DeleteAccount not_found": func() (any, error) { return nil, c.DeleteAccount(ctx, "acc_2") },
 		"CreateKey name_taken":    func() (any, error) { return c.CreateKey(ctx, "acc_1", request) },

@@ -1,6 +1,6 @@
-// Package controltest runs a gate's control API in a test: over a real
-// store in a temporary directory, with the plans of an ordinary
-// configuration and a clock that the test moves. It is for programs that use
+// Package controltest runs a gate's control API in a test: over a store in
+// memory, with the plans of an ordinary configuration and a clock that the
+// test moves. It is for programs that use
 // the API, too: its Plans are those of package api.
 package controltest
 
@@ -24,9 +24,12 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/memstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // Secret opens the control API of every Gate.
@@ -39,42 +42,79 @@ var Start = time.Date(2126, 11, 20, 9, 0, 0, 0, time.UTC)
 
 // Gate is a control.Backend. It is safe for concurrent use.
 type Gate struct {
-	store store.Store
-	dir   string
-	key   *assertion.Key
+	opened  *storetest.Store
+	emitter *event.Emitter
+	key     *assertion.Key
 
-	mu     sync.Mutex
-	policy *policy.Policy
-	clock  func() time.Time
-	ahead  time.Duration
-	down   error
-	log    bytes.Buffer
-	told   []event.Change
+	mu        sync.Mutex
+	policy    *policy.Policy
+	clock     func() time.Time
+	ahead     time.Duration
+	down      error
+	log       bytes.Buffer
+	published []Event
 }
 
-// New opens a store that is closed when the test ends.
+// Event is what Caddy's event system gets of an event.
+type Event struct {
+	Type string
+	Data map[string]any
+}
+
+// New returns a Gate with an empty store.
 func New(t testing.TB) *Gate {
 	t.Helper()
-	dir := t.TempDir()
-	opened, shut := Open(t, dir)
-	t.Cleanup(shut)
+	return Over(t, memstore.New())
+}
+
+// Over returns a Gate on an engine, until the test ends.
+func Over(t testing.TB, engine book.Engine) *Gate {
+	t.Helper()
 	key, err := assertion.NewKey(Secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Gate{store: opened, dir: dir, key: key, clock: func() time.Time { return Start }}
+	g := &Gate{key: key, clock: func() time.Time { return Start }}
+	g.opened = storetest.New(clocked{engine, g})
 	g.Configure(t, Config())
+	g.emitter = event.NewEmitter(event.EmitterOptions{
+		Store: g.opened, Queued: func(string) bool { return true }, Dropped: func(int) {}, Now: g.Now, Logger: zap.NewNop(),
+		Emit: func(kind string, data map[string]any) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.published = append(g.published, Event{kind, data})
+		},
+	})
+	t.Cleanup(func() {
+		g.emitter.Close()
+		if err := g.opened.Close(); err != nil {
+			t.Errorf("closing the store: %v", err)
+		}
+	})
 	return g
 }
 
-// Open opens the store in a directory, which no gate has open.
-func Open(t testing.TB, dir string) (opened store.Store, shut func()) {
+// clocked is an engine with the clock of a Gate.
+type clocked struct {
+	book.Engine
+	gate *Gate
+}
+
+// Now returns the time on the clock.
+func (c clocked) Now() time.Time { return c.gate.Now() }
+
+// Since returns the time since an instant.
+func (c clocked) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// Lock opens the Badger store in a directory until unlock is called, so that no
+// gate can open it.
+func Lock(t testing.TB, dir string) (unlock func()) {
 	t.Helper()
 	badger, err := badgerstore.Open(dir, badgerstore.Options{})
 	if err != nil {
 		t.Fatalf("opening the store: %v", err)
 	}
-	return badger, func() {
+	return func() {
 		t.Helper()
 		if err := badger.Close(); err != nil {
 			t.Errorf("closing the store: %v", err)
@@ -190,20 +230,17 @@ func (g *Gate) Policy() *policy.Policy {
 // PublicKeys returns the public key of Secret.
 func (g *Gate) PublicKeys() assertion.KeySet { return assertion.NewKeySet(g.key) }
 
-// Directory returns the directory of the store.
-func (g *Gate) Directory() string { return g.dir }
-
 // Opened returns the store, whether or not Break was called.
-func (g *Gate) Opened() store.Store { return g.store }
+func (g *Gate) Opened() *storetest.Store { return g.opened }
 
-// Store returns the store, or the reason that Break was called with.
-func (g *Gate) Store() (control.Store, error) {
+// Book returns the store, or the reason that Break was called with.
+func (g *Gate) Book() (*book.Book, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.down != nil {
 		return nil, g.down
 	}
-	return g.store, nil
+	return g.opened.Book, nil
 }
 
 // Now returns the time on the clock.
@@ -217,7 +254,7 @@ func (g *Gate) Now() time.Time {
 // key.
 func (g *Gate) Usage(t testing.TB, account, plan string, key *store.Key, days int) api.UsageDocument {
 	t.Helper()
-	document, err := usage.Build(t.Context(), g.Policy(), g.store, usage.Query{Account: account, Plan: plan, Key: key, Now: g.Now(), Days: days})
+	document, err := usage.Build(t.Context(), g.Policy(), g.opened, usage.Query{Account: account, Plan: plan, Key: key, Now: g.Now(), Days: days})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,25 +263,21 @@ func (g *Gate) Usage(t testing.TB, account, plan string, key *store.Key, days in
 
 // Readiness tells what the store says, since Start.
 func (g *Gate) Readiness() api.Readiness {
-	_, err := g.Store()
+	_, err := g.Book()
 	if err == nil {
-		err = g.store.Check(context.Background())
+		err = g.opened.Check(context.Background())
 	}
 	return health.Report(err, Start)
 }
 
-// Publish records a change.
-func (g *Gate) Publish(_ context.Context, change event.Change) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.told = append(g.told, change)
-}
+// Follow makes the events of the changes.
+func (g *Gate) Follow() { g.emitter.Follow() }
 
-// Published returns what Publish recorded, oldest first.
-func (g *Gate) Published() []event.Change {
+// Published returns the events, oldest first.
+func (g *Gate) Published() []Event {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.Clone(g.told)
+	return slices.Clone(g.published)
 }
 
 // FlushReports does nothing: a Gate counts no refused calls.
@@ -253,7 +286,7 @@ func (*Gate) FlushReports(context.Context) error { return nil }
 // Explain explains with a real gate over the store.
 func (g *Gate) Explain(ctx context.Context, question control.Question) (api.Explanation, error) {
 	asked := gate.New(gate.Options{
-		Policy: g.Policy(), Store: func() (gate.Store, error) { return g.store, nil },
+		Policy: g.Policy(), Store: func() (gate.Store, error) { return g.opened, nil },
 		Now: g.Now, Logger: zap.NewNop(),
 	})
 	return asked.Explain(ctx, gate.Question(question))

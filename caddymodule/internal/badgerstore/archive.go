@@ -15,7 +15,7 @@ import (
 // maxValue is the size from which Badger stores a value in its value log.
 // All rows are smaller, so the value log stays empty and needs no garbage
 // collection.
-const maxValue = 64 << 10
+const maxValue = 1 << 20
 
 // archive is the database. All writes go through it.
 //
@@ -50,33 +50,37 @@ type archive struct {
 type change struct {
 	key, value []byte
 	expires    time.Time // zero: never
+	// joined puts the row into the transaction of the row before.
+	joined bool
+	// done, which may be nil, is called as soon as the row is written, and on
+	// the disk if it is durable, before any other row is written. So the
+	// memory does not differ from the rows.
+	done func()
 }
 
 // write writes rows in the background, or fails with store.ErrUnavailable.
 // They are on the disk about a second later.
 func (a *archive) write(changes ...change) error {
-	if _, err := a.writeRows(false, changes); err != nil {
+	return a.writeChecked(func() ([]change, error) { return changes, nil })
+}
+
+// writeChecked is write for rows that check returns while no other rows are
+// written.
+func (a *archive) writeChecked(check func() ([]change, error)) error {
+	if _, err := a.commit(false, check); err != nil {
 		return fmt.Errorf("%w: writing: %w", store.ErrUnavailable, err)
 	}
 	return nil
 }
 
-// writeDurably writes rows, or fails with store.ErrUnavailable. Rows that
-// fit into one transaction of Badger, as those of a few keys do, are all
-// written or none is. When it returns nil, they are on the disk and the log
-// has their number.
-//
-// It calls apply, which may be nil, as soon as the rows are on the disk, so
-// that the memory does not differ from them. The log can still fail then,
-// which is an error.
-func (a *archive) writeDurably(apply func(), changes ...change) error {
+// writeDurably is writeChecked for rows that are on the disk when it returns
+// nil. The log has the number of the change then. If the log fails, the rows are
+// on the disk, and that is an error.
+func (a *archive) writeDurably(check func() ([]change, error)) error {
 	err := a.logFailed()
 	if err == nil {
 		var number uint64
-		if number, err = a.writeRows(true, changes); err == nil {
-			if apply != nil {
-				apply()
-			}
+		if number, err = a.commit(true, check); err == nil && number > 0 {
 			err = a.confirm(number)
 		}
 	}
@@ -86,15 +90,18 @@ func (a *archive) writeDurably(apply func(), changes ...change) error {
 	return nil
 }
 
-// writeRows writes rows and returns the number of the last change.
-func (a *archive) writeRows(durable bool, changes []change) (number uint64, err error) {
-	return a.writeChecked(durable, func() ([]change, error) { return changes, nil })
+// writeRows writes rows so that they are on the disk, and does not tell the
+// log.
+func (a *archive) writeRows(changes []change) error {
+	_, err := a.commit(true, func() ([]change, error) { return changes, nil })
+	return err
 }
 
-// writeChecked is writeRows for rows that check returns while no other rows are
-// written. It checks the disk first: Badger writes through mapped files, and a
-// page that finds no space on the disk ends the process.
-func (a *archive) writeChecked(durable bool, check func() ([]change, error)) (number uint64, err error) {
+// commit writes rows in as few transactions as they need, and returns the number
+// of the last of these changes, 0 without any: others may not be on the disk. It
+// checks the disk first: Badger writes through mapped files, and a page that
+// finds no space on the disk ends the process.
+func (a *archive) commit(durable bool, check func() ([]change, error)) (number uint64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.failed(); err != nil {
@@ -108,29 +115,41 @@ func (a *archive) writeChecked(durable bool, check func() ([]change, error)) (nu
 		return 0, err
 	}
 	for len(changes) > 0 {
-		written, err := a.commit(changes)
+		written, err := a.commitSome(changes)
 		if err == nil && (durable || a.durable) {
 			err = a.syncNow()
 		}
 		if err != nil {
 			return 0, err
 		}
-		changes = changes[written:]
+		for _, c := range changes[:written] {
+			if c.done != nil {
+				c.done()
+			}
+		}
+		changes, number = changes[written:], a.changes
 	}
-	return a.changes, nil
+	return number, nil
 }
 
-// commit writes as many rows as fit into a transaction, and returns how many
-// it wrote.
-func (a *archive) commit(changes []change) (written int, err error) {
+// commitSome writes as many rows as fit into a transaction, and returns how many
+// it wrote. It does not separate rows that are joined.
+func (a *archive) commitSome(changes []change) (written int, err error) {
 	txn := a.db.NewTransaction(true)
 	defer txn.Discard()
 	if err := add(txn, changesRow(a.changes+1)); err != nil {
 		return 0, err
 	}
+	whole := 0 // where the last rows that are joined begin
 	for ; written < len(changes); written++ {
+		if !changes[written].joined {
+			whole = written
+		}
 		err := add(txn, changes[written])
-		if errors.Is(err, badger.ErrTxnTooBig) && written > 0 {
+		if errors.Is(err, badger.ErrTxnTooBig) && whole > 0 {
+			if whole < written {
+				return a.commitSome(changes[:whole])
+			}
 			break
 		}
 		if err != nil {

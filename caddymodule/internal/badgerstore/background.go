@@ -151,12 +151,11 @@ func (j *journal) archiveCounts(counts []ledger.Count, segment uint64) error {
 		for i, c := range part {
 			rows[i] = countRow(appendCountKey(nil, c.Day, c.Holder, c.Endpoint), uint64(c.Used))
 		}
-		if _, err := j.archive.writeRows(true, rows); err != nil {
+		if err := j.archive.writeRows(rows); err != nil {
 			return err
 		}
 	}
-	_, err := j.archive.writeRows(true, formatRows(segment))
-	return err
+	return j.archive.writeRows(formatRows(segment))
 }
 
 // archiveEnded writes all segments that have ended to the archive.
@@ -203,7 +202,7 @@ func (j *journal) archiveSegment(segment *wal.Segment) error {
 	}
 	rows := append(counts.rows(), formatRows(segment.Number+1)...)
 	for part := range slices.Chunk(rows, j.batch) {
-		if _, err := j.archive.writeRows(true, part); err != nil {
+		if err := j.archive.writeRows(part); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ func revokedStore(t *testing.T) (crashed, older string) {
 	live, older, crashed := t.TempDir(), t.TempDir(), t.TempDir()
 	s := open(t, live)
 	put := func(a store.Account) {
-		if _, err := storetest.PutAccount(t.Context(), s, a); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s.Book, a); err != nil {
 			t.Fatalf("filling: %v", err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestLostChanges(t *testing.T) {
 		if err := damage(dir); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		s, err := badgerstore.Open(dir, badgerstore.Options{})
+		s, err := badgerstore.OpenTest(dir, badgerstore.Options{})
 		if name == "nothing" && err == nil {
 			wantRevoked(t, s)
 			continue
@@ -93,7 +93,7 @@ func TestLostChanges(t *testing.T) {
 }
 
 // wantRevoked checks that a store has the last changes, and closes it.
-func wantRevoked(t *testing.T, s *badgerstore.Store) {
+func wantRevoked(t *testing.T, s badgerstore.TestStore) {
 	t.Helper()
 	if _, err := s.Grant(t.Context(), token.Hash{1}, now.Add(time.Minute)); !errors.Is(err, store.ErrNoGrant) {
 		t.Errorf("the revoked key: %v", err)
@@ -112,7 +112,7 @@ func TestLostRecentCalls(t *testing.T) {
 	t.Parallel()
 	live, crashed := t.TempDir(), t.TempDir()
 	s := open(t, live)
-	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatal(err)
 	}
 	early := t.TempDir()

@@ -18,16 +18,16 @@ func TestClockAhead(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	dir := t.TempDir()
-	open := func() *Store {
+	open := func() TestStore {
 		t.Helper()
-		s, err := Open(dir, Options{Reserve: 1})
+		s, err := OpenTest(dir, Options{Reserve: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
 	s := open()
-	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatal(err)
 	}
 	// To a clock that is a day ahead, both have expired: so they have here,
@@ -77,7 +77,7 @@ func TestClockAhead(t *testing.T) {
 func TestSyncThatHangs(t *testing.T) {
 	t.Parallel()
 	seen := make(chan time.Time, 1)
-	var s atomic.Pointer[Store]
+	var s atomic.Pointer[TestStore]
 	o := Options{Reserve: 1, dataSync: func(f *os.File) error {
 		if s := s.Load(); s != nil {
 			if began := s.journal.syncBegan.Load(); began != nil {
@@ -89,11 +89,11 @@ func TestSyncThatHangs(t *testing.T) {
 		}
 		return f.Sync()
 	}}
-	opened, err := Open(t.TempDir(), o)
+	opened, err := OpenTest(t.TempDir(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Store(opened)
+	s.Store(&opened)
 	// A record that only the background syncs.
 	if err := opened.journal.log.Append(appendRow(nil, changesKey, opened.journal.confirmed.Load())); err != nil {
 		t.Fatal(err)

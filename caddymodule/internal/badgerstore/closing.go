@@ -40,27 +40,25 @@ func (s *Store) Close() error {
 
 // end does the work of Close. It runs once at a time.
 func (s *Store) end() error {
-	var err error
 	if !s.stopped {
 		s.stopped = true
 		close(s.stop)
 		s.ledger.Close()
 		s.done.Wait()
-		err = s.recent.flush()
 		s.archive.checkDisk = s.disk.checkOpen
 	}
 	if s.ended {
 		return s.result
 	}
 	if bad := s.disk.checkOpen(); bad != nil {
-		return errors.Join(err, fmt.Errorf("%w: %w", store.ErrNotClosed, bad))
+		return fmt.Errorf("%w: %w", store.ErrNotClosed, bad)
 	}
 	failed := s.journal.finish()
 	if failed != nil && s.archive.failed() == nil {
-		return errors.Join(err, fmt.Errorf("%w: %w", store.ErrNotClosed, failed))
+		return fmt.Errorf("%w: %w", store.ErrNotClosed, failed)
 	}
 	s.ended = true
-	s.result = errors.Join(err, failed, s.journal.log.Close(), s.archive.db.Close())
+	s.result = errors.Join(failed, s.journal.log.Close(), s.archive.db.Close())
 	return s.result
 }
 

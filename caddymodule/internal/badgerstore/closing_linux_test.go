@@ -19,7 +19,7 @@ func TestCloseIsBounded(t *testing.T) {
 	s := open(t, dir)
 	s.SetPatience(100 * time.Millisecond)
 	account := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}
-	if _, err := storetest.PutAccount(t.Context(), s, account); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s.Book, account); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 

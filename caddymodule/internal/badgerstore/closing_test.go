@@ -29,11 +29,11 @@ func TestCloseOnBusyDisk(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const batch, callers = 256, 64
 				const counters = 3 * batch
-				s, err := Open(dir, Options{Reserve: 1, batchRows: batch})
+				s, err := OpenTest(dir, Options{Reserve: 1, batchRows: batch})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: time.Now()}); err != nil {
+				if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: time.Now()}); err != nil {
 					t.Fatal(err)
 				}
 				day := calendar.UTCDay(time.Now())

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -36,21 +37,24 @@ func runChild(task, dir string) {
 		runOnDisk(task, dir)
 	}
 	o := badgerstore.Options{Sync: task == "sync"}
-	if task != "load" && task != "logins" {
+	if task != "load" && task != "logins" && task != "changes" {
 		o = o.WithSegments(smallSegments)
 	}
 	var faulty atomic.Bool
 	if task == "faults" {
 		o = o.WithFaults(func() bool { return faulty.Load() && rand.N(20) == 0 })
 	}
-	s, err := badgerstore.Open(dir, o)
+	s, err := badgerstore.OpenTest(dir, o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if task == "logins" {
+	switch task {
+	case "logins":
 		go endLogins(s)
-	} else {
+	case "changes":
+		go changeAccounts(s)
+	default:
 		for i := range crashCallers {
 			go load(s, i)
 		}
@@ -58,18 +62,18 @@ func runChild(task, dir string) {
 	}
 	if task == "faults" {
 		faulty.Store(true)
-		go export(s)
-		go export(s)
+		go dump(s)
+		go dump(s)
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin) // it ends with its parent
 	os.Exit(0)
 }
 
-// export exports a store and does the background work of a second, again and
-// again. The disk refuses some of it.
-func export(s *badgerstore.Store) {
+// dump dumps a store and does the background work of a second, again and again.
+// The disk refuses some of it.
+func dump(s badgerstore.TestStore) {
 	for {
-		_ = s.Export(context.Background(), func(store.Item) error { return nil })
+		_ = s.Book.Dump(context.Background(), func(book.Piece) error { return nil })
 		_ = s.FlushForTest()
 	}
 }
@@ -77,7 +81,7 @@ func export(s *badgerstore.Store) {
 // load takes calls and gives some back, makes keys and revokes them, and
 // acknowledges each with a line on standard output, as a gate does with a
 // request. It repeats a step that the disk refuses.
-func load(s *badgerstore.Store, caller int) {
+func load(s badgerstore.TestStore, caller int) {
 	ctx := context.Background()
 	for n := 0; ; n++ {
 		for err := crashStep(s, caller, n); err != nil; err = crashStep(s, caller, n) {
@@ -108,7 +112,7 @@ var sharedCall = store.Call{Account: "acc_shared", Endpoint: "convert", Day: tod
 
 // crashStep is what a caller does in a step of its own: it takes a call with
 // four limits, or gives back the one before.
-func crashStep(s *badgerstore.Store, caller, n int) error {
+func crashStep(s badgerstore.TestStore, caller, n int) error {
 	cost, back := stepCost(n)
 	call := limitCall(caller, cost)
 	if back {
@@ -154,7 +158,7 @@ func fourLimits(endpoint string) []store.Limit {
 
 // churn overwrites large rows, so that memtables are written out and
 // compacted all the time.
-func churn(s *badgerstore.Store) {
+func churn(s badgerstore.TestStore) {
 	value := make([]byte, 60<<10)
 	for n := 0; ; n++ {
 		var rows []login.Row
@@ -194,7 +198,7 @@ type acknowledged struct {
 // TestKill kills a process under load, over and over: the store opens, every
 // call that was acknowledged is in all counters, one that was in flight in all
 // or in none, none is counted twice, no key is lost and no revoked one is back.
-// Some of the processes export their store while syncs of its log fail.
+// Some of the processes dump their store while syncs of its log fail.
 //
 // Tests that start processes do not run beside others: between fork and
 // exec a child has a copy of every lock that its parent holds.
@@ -210,7 +214,7 @@ func TestKill(t *testing.T) {
 		accounts = append(accounts, crashAccount(fmt.Sprint(caller)))
 	}
 	for _, id := range accounts {
-		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter", CreatedAt: now}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: id, Plan: "starter", CreatedAt: now}); err != nil {
 			t.Fatalf("creating an account: %v", err)
 		}
 	}
@@ -276,7 +280,7 @@ func start(t *testing.T, task, dir string) (*exec.Cmd, *bufio.Scanner) {
 
 // check compares a store with what was acknowledged. A step that was in flight
 // may be counted, and is from then on.
-func (a *acknowledged) check(t *testing.T, s *badgerstore.Store) {
+func (a *acknowledged) check(t *testing.T, s badgerstore.TestStore) {
 	t.Helper()
 	account, sum := countsOf(t, s, "acc_1", ""), int64(0)
 	for caller, n := range a.steps {
@@ -318,7 +322,7 @@ func (a *acknowledged) check(t *testing.T, s *badgerstore.Store) {
 }
 
 // countsOf returns the counts of today by endpoint.
-func countsOf(t *testing.T, s *badgerstore.Store, account, key string) map[string]int64 {
+func countsOf(t *testing.T, s badgerstore.TestStore, account, key string) map[string]int64 {
 	t.Helper()
 	list, err := s.Counts(t.Context(), account, key, today, today)
 	if err != nil {
@@ -331,7 +335,7 @@ func countsOf(t *testing.T, s *badgerstore.Store, account, key string) map[strin
 	return counts
 }
 
-func (a *acknowledged) checkKeys(t *testing.T, s *badgerstore.Store) {
+func (a *acknowledged) checkKeys(t *testing.T, s badgerstore.TestStore) {
 	t.Helper()
 	for id, live := range a.keys {
 		_, err := s.Grant(t.Context(), crashHash(id), now)
@@ -354,7 +358,7 @@ func (a *acknowledged) checkKeys(t *testing.T, s *badgerstore.Store) {
 func TestInUse(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	if err := s.Close(); err != nil {

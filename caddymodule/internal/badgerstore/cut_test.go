@@ -56,13 +56,13 @@ func TestCutAfterDamage(t *testing.T) {
 
 // halfSynced returns a store as a loss of power leaves it: the last rows of
 // Badger's log are not confirmed in the log of counts. saved is a backup.
-func halfSynced(t *testing.T) (crashed string, saved *badgerstore.Store) {
+func halfSynced(t *testing.T) (crashed string, saved badgerstore.TestStore) {
 	t.Helper()
 	live, crashed := t.TempDir(), t.TempDir()
 	s := open(t, live)
 	for n := range 40 {
 		account := store.Account{ID: fmt.Sprintf("acc_%d", n), Plan: "starter", CreatedAt: now}
-		if _, err := storetest.PutAccount(t.Context(), s, account); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s.Book, account); err != nil {
 			t.Fatalf("filling: %v", err)
 		}
 	}
@@ -84,7 +84,7 @@ func halfSynced(t *testing.T) (crashed string, saved *badgerstore.Store) {
 }
 
 // recovered cuts or restores until the store opens, and tells how that went.
-func recovered(t *testing.T, dir string, saved *badgerstore.Store) (end string, err error) {
+func recovered(t *testing.T, dir string, saved badgerstore.TestStore) (end string, err error) {
 	t.Helper()
 	if err = opens(dir); err == nil {
 		return "opened", nil
@@ -106,7 +106,7 @@ func recovered(t *testing.T, dir string, saved *badgerstore.Store) (end string, 
 		}
 	}
 	restored := t.TempDir()
-	restore(t, restored, saved)
+	restore(t, restored, saved.Book)
 	return end, opens(restored)
 }
 

@@ -15,25 +15,18 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// TestDaysEnd: eachDay ends after the greatest key, day -1, and does not wrap.
+// TestDaysEnd: days ends after the greatest key, day -1, and does not wrap.
 func TestDaysEnd(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	want := []calendar.Day{0, 7, -1}
+	want := []calendar.Day{-1, 0, 7}
 	for _, day := range want {
 		key := appendCountKey(nil, day, "acc_1", "convert")
 		if err := s.archive.write(change{key: key, value: []byte{1}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var got []calendar.Day
-	err := s.eachDay(func(day calendar.Day) error {
-		if got = append(got, day); len(got) > len(want) {
-			return errors.New("it wraps")
-		}
-		return nil
-	})
-	if err != nil || !slices.Equal(got, want) {
+	if got, err := s.days(); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got days %v, %v, want %v", got, err, want)
 	}
 }
@@ -47,14 +40,14 @@ func TestDeletionOfKeyCounts(t *testing.T) {
 	s := openHere(t, dir, Options{})
 	ids := []string{"acc_1", "acc_10"}
 	for _, id := range ids {
-		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter"}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: id, Plan: "starter"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.CreateKey(t.Context(), store.Key{ID: "key_" + id, Account: id, Name: "ci"}, token.Hash{byte(len(id))}); err != nil {
+		if err := s.CreateKey(t.Context(), store.Key{ID: "key_" + id, Account: id, Kind: token.Key, Name: "ci"}, token.Hash{byte(len(id))}); err != nil {
 			t.Fatal(err)
 		}
 		take(t, s, store.Call{Account: id, Key: "key_" + id, Endpoint: "convert", Day: today})
-		err := s.archive.writeDurably(nil,
+		err := writeDurably(s,
 			countRow(appendCountKey(nil, today-9, id, "convert"), 7),
 			countRow(appendCountKey(nil, today-9, ledger.Holder(id, "key_"+id), "convert"), 7),
 			countRow(appendCountKey(nil, today-9, ledger.Holder(id, "key_gone"), "convert"), 7))
@@ -68,6 +61,9 @@ func TestDeletionOfKeyCounts(t *testing.T) {
 		t.Errorf("got %v, want %v", err, errLost)
 	}
 	s.journal.append = add
+	if grant, err := s.Grant(t.Context(), token.Hash{byte(len("acc_1"))}, time.Now()); err != nil || grant.Key != "key_acc_1" {
+		t.Errorf("after the failed deletion the key grants %+v, %v", grant, err)
+	}
 	if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
 		t.Fatalf("again: %v", err)
 	}
@@ -92,19 +88,19 @@ func TestDeletionOfKeyCounts(t *testing.T) {
 // no call is admitted.
 func TestFailedSyncIsFinal(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*Store) error{
-		"a reset of a day that is not in memory": func(s *Store) error { return s.ResetCounts(t.Context(), "acc_1", "", today) },
-		"a deletion":                             func(s *Store) error { return s.DeleteAccount(t.Context(), "acc_1") },
-		"a revocation":                           func(s *Store) error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) },
+	for name, change := range map[string]func(TestStore) error{
+		"a reset of a day that is not in memory": func(s TestStore) error { return s.ResetCounts(t.Context(), "acc_1", nil, "", today) },
+		"a deletion":                             func(s TestStore) error { return s.DeleteAccount(t.Context(), "acc_1") },
+		"a revocation":                           func(s TestStore) error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) },
 	} {
 		s := openHere(t, t.TempDir(), Options{})
-		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.CreateKey(t.Context(), store.Key{ID: "key_1", Account: "acc_1"}, token.Hash{1}); err != nil {
+		if err := s.CreateKey(t.Context(), store.Key{ID: "key_1", Account: "acc_1", Kind: token.Key}, token.Hash{1}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.archive.writeDurably(nil, countRow(appendCountKey(nil, today, "acc_1", "convert"), 7)); err != nil {
+		if err := writeDurably(s, countRow(appendCountKey(nil, today, "acc_1", "convert"), 7)); err != nil {
 			t.Fatal(err)
 		}
 		errLost, works := errors.New("pages lost"), s.archive.sync
@@ -132,13 +128,10 @@ func TestFailedSyncIsFinal(t *testing.T) {
 func TestCountedWhileADayIsDropped(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	last := keyRow{Key: store.Key{ID: "key_last"}}
-	keys := append(make([]keyRow, 1000), last)
-	for i := range keys[:1000] {
-		keys[i].ID = "key_other"
-	}
+	const last = "key_last"
+	keys := append(slices.Repeat([]string{"key_other"}, 1000), last)
 	ofKey := call("convert", today)
-	ofKey.Key = last.ID
+	ofKey.Key = last
 	take(t, s, ofKey)
 	endSegment(t, s)
 	var done sync.WaitGroup
@@ -153,8 +146,8 @@ func TestCountedWhileADayIsDropped(t *testing.T) {
 	})
 	for range 500 {
 		calls, err := s.counted("acc_1", keys, today)
-		if err != nil || !slices.ContainsFunc(calls, func(c store.Call) bool { return c.Key == last.ID }) {
-			t.Errorf("got %v, %v, want a call of %s", calls, err, last.ID)
+		if err != nil || !slices.ContainsFunc(calls, func(c store.Call) bool { return c.Key == last }) {
+			t.Errorf("got %v, %v, want a call of %s", calls, err, last)
 			break
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // WithSegments sets the size of the log's segments, in bytes.
@@ -26,10 +27,35 @@ func (o Options) WithFaults(faulty func() bool) Options {
 	return o
 }
 
-// FlushForTest writes recent calls and does the background work of a second.
-func (s *Store) FlushForTest() error {
-	return errors.Join(s.recent.flush(), s.journal.syncNow())
+// methods are those of a book for tests.
+type methods = storetest.Store
+
+// TestStore is a store with the methods of a book on it. A method of both is
+// that of the store.
+type TestStore struct {
+	*Store
+	*methods
 }
+
+// OpenTest opens a store with a book on it.
+func OpenTest(dir string, o Options) (TestStore, error) {
+	s, err := Open(dir, o)
+	if err != nil {
+		return TestStore{}, err
+	}
+	return TestStore{s, storetest.New(s)}, nil
+}
+
+// Close closes the book and then the store.
+func (s TestStore) Close() error {
+	if err := s.Book.Close(); err != nil && !errors.Is(err, store.ErrUnavailable) {
+		return err
+	}
+	return s.Store.Close()
+}
+
+// FlushForTest does the background work of a second.
+func (s *Store) FlushForTest() error { return s.journal.syncNow() }
 
 // syncNow does at once what the background does every second.
 func (j *journal) syncNow() error {
@@ -39,16 +65,13 @@ func (j *journal) syncNow() error {
 	return j.log.Sync()
 }
 
+// writeDurably writes rows as a change does.
+func writeDurably(s TestStore, rows ...change) error {
+	return s.archive.writeDurably(func() ([]change, error) { return rows, nil })
+}
+
 // SetPatience sets how long Close waits for the disk.
 func (s *Store) SetPatience(patience time.Duration) { s.patience = patience }
-
-// SetMaxQueued sets how many events wait at most, and returns how many did.
-func (s *Store) SetMaxQueued(most int) (was int) {
-	s.events.mu.Lock()
-	defer s.events.mu.Unlock()
-	was, s.events.most = s.events.most, most
-	return was
-}
 
 // AwaitStop returns when Close has begun.
 func AwaitStop(s *Store) { <-s.stop }

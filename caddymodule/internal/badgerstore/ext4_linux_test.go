@@ -37,7 +37,7 @@ const (
 // the disk does. It tells of every answer with a line on standard output:
 // what it was, whose, and when.
 func runOnDisk(task, dir string) {
-	s, err := badgerstore.Open(dir, badgerstore.Options{Sync: task == "disk sync"})
+	s, err := badgerstore.OpenTest(dir, badgerstore.Options{Sync: task == "disk sync"})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -61,7 +61,7 @@ func runOnDisk(task, dir string) {
 	os.Exit(0)
 }
 
-func takeOnDisk(s *badgerstore.Store, caller string) {
+func takeOnDisk(s badgerstore.TestStore, caller string) {
 	for {
 		began := time.Now()
 		admitted, err := s.Take(context.Background(), store.Call{Account: "acc_1", Endpoint: caller, Day: today}, nil, nil)
@@ -74,10 +74,10 @@ func takeOnDisk(s *badgerstore.Store, caller string) {
 }
 
 // createOnDisk makes accounts with a login token each.
-func createOnDisk(s *badgerstore.Store) {
+func createOnDisk(s badgerstore.TestStore) {
 	for n := 0; ; n++ {
 		began, id := time.Now(), fmt.Sprintf("%d_%d", n, os.Getpid())
-		_, err := storetest.PutAccount(context.Background(), s, store.Account{ID: crashAccount(id), Plan: "starter", CreatedAt: now})
+		_, err := storetest.PutAccount(context.Background(), s.Book, store.Account{ID: crashAccount(id), Plan: "starter", CreatedAt: now})
 		if err == nil {
 			err = s.CreateKey(context.Background(), crashKey(id), crashHash(id))
 		}
@@ -226,7 +226,7 @@ func (c *diskChild) wantKept(t *testing.T, dir string, before time.Time) {
 	if wrong := c.told(func(a answer) bool { return a.what == "wrong" }); len(wrong) > 0 {
 		t.Errorf("%d other errors than store.ErrUnavailable, the first is %s", len(wrong), wrong[0].id)
 	}
-	s, err := badgerstore.Open(dir, badgerstore.Options{})
+	s, err := badgerstore.OpenTest(dir, badgerstore.Options{})
 	if err != nil {
 		t.Fatalf("opening the repaired store: %v", err)
 	}
@@ -255,11 +255,11 @@ func ext4Store(t *testing.T) (disk *storetest.Ext4, dir string) {
 	t.Helper()
 	disk = storetest.NewExt4(t)
 	dir = filepath.Join(disk.Dir, "gate")
-	s, err := badgerstore.Open(dir, badgerstore.Options{})
+	s, err := badgerstore.OpenTest(dir, badgerstore.Options{})
 	if err != nil {
 		t.Fatalf("opening: %v", err)
 	}
-	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	if err := s.Close(); err != nil {

@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
@@ -21,21 +24,21 @@ const (
 	// own and all of one account.
 	faultCallers = 4
 
-	// faultExports is how many exports have to succeed.
-	faultExports = 3
+	// faultDumps is how many dumps have to succeed.
+	faultDumps = 3
 )
 
-// faultRun is a store under calls, changes, exports and faults of the disk,
+// faultRun is a store under calls, changes, dumps and faults of the disk,
 // and what it has promised.
 type faultRun struct {
 	*testing.T
-	s     *Store
+	s     TestStore
 	ready atomic.Bool // faults begin
 
-	admitted        [faultCallers]atomic.Int64
-	label           atomic.Int64 // of the last account that was changed
-	faults, exports atomic.Int64
-	exported        chan struct{} // closed after faultExports
+	admitted      [faultCallers]atomic.Int64
+	label         atomic.Int64 // of the last account that was changed
+	faults, dumps atomic.Int64
+	dumped        chan struct{} // closed after faultDumps
 }
 
 // promised is what a store has promised at an instant.
@@ -52,10 +55,10 @@ func (r *faultRun) promised() (p promised) {
 	return p
 }
 
-// TestExportDuringFaults: while exports, calls and changes meet a disk that fails
-// to sync, each export has all that was promised, and so has the store when it is
+// TestDumpDuringFaults: while dumps, calls and changes meet a disk that fails
+// to sync, each dump has all that was promised, and so has the store when it is
 // opened again.
-func TestExportDuringFaults(t *testing.T) {
+func TestDumpDuringFaults(t *testing.T) {
 	t.Parallel()
 	rounds := 2
 	if storetest.Long() {
@@ -69,9 +72,9 @@ func TestExportDuringFaults(t *testing.T) {
 }
 
 func runWithFaults(t *testing.T) {
-	r, dir := &faultRun{T: t, exported: make(chan struct{})}, t.TempDir()
+	r, dir := &faultRun{T: t, dumped: make(chan struct{})}, t.TempDir()
 	var err error
-	if r.s, err = Open(dir, Options{segmentSize: 1 << 12, dataSync: r.syncLog}); err != nil {
+	if r.s, err = OpenTest(dir, Options{segmentSize: 1 << 12, dataSync: r.syncLog}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.change(); err != nil { // creates the accounts
@@ -83,23 +86,34 @@ func runWithFaults(t *testing.T) {
 		done.Go(func() { r.loop("calls", func() error { return r.take(i) }) })
 	}
 	for range 2 {
-		done.Go(func() { r.loop("exports", r.export) })
+		done.Go(func() { r.loop("dumps", r.dump) })
 		done.Go(func() { r.loop("background", r.background) })
 	}
 	done.Go(func() { r.loop("changes", r.change) })
+	done.Go(func() { r.loop("events", r.follow) })
 	done.Go(func() { r.loop("deletions", r.recreate) })
 	done.Go(func() { r.loop("checks", func() error { return r.s.Check(context.Background()) }) })
-	<-r.exported
+	<-r.dumped
 	for err = r.s.Close(); errors.Is(err, store.ErrNotClosed); err = r.s.Close() { // beside all others
 	}
 	if done.Wait(); err != nil {
 		t.Errorf("closing: %v", err)
 	}
-	got, want := found{labels: map[string]string{}}, r.promised()
-	if err := openHere(t, dir, Options{}).Export(t.Context(), got.add); err != nil {
-		t.Fatalf("after Close: exporting: %v", err)
+	got, want := newFound(), r.promised()
+	r.s = openHere(t, dir, Options{})
+	if err := r.s.Dump(t.Context(), nil, got.add); err != nil {
+		t.Fatalf("after Close: dumping: %v", err)
 	}
-	r.check("after Close", &got, want, want)
+	r.check("after Close", got, want, want)
+	for more := true; more; {
+		var err error
+		if _, _, more, err = r.s.FollowLog(t.Context(), time.Time{}, eventOf); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if events, err := r.s.QueuedEvents(t.Context()); err != nil || events != got.entries {
+		t.Errorf("%d events, %v, of %d entries of the audit log", events, err, got.entries)
+	}
 	if got.keys != want.admitted || r.faults.Load() == 0 {
 		t.Errorf("after Close the keys have %v calls, want %v; %d faults, want some", got.keys, want.admitted, r.faults.Load())
 	}
@@ -184,11 +198,13 @@ func (r *faultRun) background() error {
 	})
 }
 
-// change changes two accounts at once. Each change has a greater number.
+// change changes two accounts at once, and records it. Each change has a
+// greater number.
 func (r *faultRun) change() error {
 	number := r.label.Load() + 1
-	_, errs := r.s.ChangeAccounts(context.Background(), []string{"acc_1", "acc_3"}, func(_ int, a *store.Account, _ bool) error {
-		a.Plan, a.Label = "starter", strconv.FormatInt(number, 10)
+	errs := r.s.Change(context.Background(), time.Now(), []string{"acc_1", "acc_3"}, func(_ int, a *book.Account) error {
+		a.Exists, a.Plan, a.Label = true, "starter", strconv.FormatInt(number, 10)
+		a.Record(store.Entry{At: time.Now(), Action: "account.change", Target: a.Label})
 		return nil
 	})
 	err := errors.Join(errs...)
@@ -198,11 +214,21 @@ func (r *faultRun) change() error {
 	return err
 }
 
+// follow makes events of the audit log.
+func (r *faultRun) follow() error {
+	_, _, _, err := r.s.FollowLog(context.Background(), time.Time{}, eventOf)
+	return err
+}
+
+func eventOf(e store.Entry) *store.Event {
+	return &store.Event{ID: e.ID.String(), At: e.At, Known: e.At.Add(time.Hour), Queued: true}
+}
+
 // recreate takes one call of an account and deletes the account. So the
 // account never has more calls than one.
 func (r *faultRun) recreate() error {
 	ctx := context.Background()
-	if _, err := storetest.PutAccount(ctx, r.s, store.Account{ID: "acc_2", Plan: "starter"}); err != nil {
+	if _, err := storetest.PutAccount(ctx, r.s.Book, store.Account{ID: "acc_2", Plan: "starter"}); err != nil {
 		return err
 	}
 	if _, err := r.s.Take(ctx, store.Call{Account: "acc_2", Endpoint: "convert", Day: today}, nil, nil); err != nil && !errors.Is(err, store.ErrUnavailable) {
@@ -218,41 +244,57 @@ func (r *faultRun) recreate() error {
 	return err
 }
 
-// found is what an export has.
+// found is what a dump has.
 type found struct {
 	keys             [faultCallers]int64
 	account, deleted int64
 	labels           map[string]string
+	recorded         map[string]string // the last label of each account in the audit log
+	entries          int
 }
 
-func (f *found) add(item store.Item) error {
-	switch {
-	case item.Account != nil:
-		f.labels[item.Account.ID] = item.Account.Label
-	case item.Count == nil:
-	case item.Count.Account == "acc_2":
-		f.deleted = item.Count.Used
-	case item.Count.Key == "":
-		f.account = item.Count.Used
-	default:
-		var caller int
-		if _, err := fmt.Sscanf(item.Count.Key, "key_%d", &caller); err != nil {
-			return err
+func newFound() *found { return &found{labels: map[string]string{}, recorded: map[string]string{}} }
+
+func (f *found) add(p book.Piece) error {
+	value, err := p.Value()
+	if err != nil {
+		return err
+	}
+	switch value := value.(type) {
+	case *book.Account:
+		if value.Label != "" {
+			f.labels[value.ID] = value.Label
 		}
-		f.keys[caller] = item.Count.Used
+	case *store.Entry:
+		f.entries++
+		f.recorded[value.Account] = value.Target
+	case *store.StoredCount:
+		f.addCount(value)
 	}
 	return nil
 }
 
-// export exports the store and checks what it gets.
-func (r *faultRun) export() error {
-	want, got := r.promised(), found{labels: map[string]string{}}
-	err := r.s.Export(context.Background(), got.add)
+func (f *found) addCount(c *store.StoredCount) {
+	switch {
+	case c.Account == "acc_2":
+		f.deleted = c.Used
+	case c.Key == "":
+		f.account = c.Used
+	default:
+		caller, _ := strconv.Atoi(strings.TrimPrefix(c.Key, "key_"))
+		f.keys[caller] = c.Used
+	}
+}
+
+// dump dumps the store and checks what it gets.
+func (r *faultRun) dump() error {
+	want, got := r.promised(), newFound()
+	err := r.s.Dump(context.Background(), nil, got.add)
 	if err == nil {
-		if r.exports.Add(1) == faultExports {
-			close(r.exported)
+		if r.dumps.Add(1) == faultDumps {
+			close(r.dumped)
 		}
-		r.check("an export", &got, want, r.promised())
+		r.check("a dump", got, want, r.promised())
 	}
 	return err
 }
@@ -276,5 +318,8 @@ func (r *faultRun) check(what string, got *found, least, most promised) {
 	label, _ := strconv.ParseInt(got.labels["acc_1"], 10, 64) // 0 is too small
 	if label < least.label || label > most.label+1 || got.labels["acc_1"] != got.labels["acc_3"] {
 		r.Errorf("%s: the accounts have the labels %v, want %d to %d", what, got.labels, least.label, most.label+1)
+	}
+	if !maps.Equal(got.labels, got.recorded) {
+		r.Errorf("%s: the accounts have the labels %v, and the audit log has %v", what, got.labels, got.recorded)
 	}
 }

@@ -13,14 +13,14 @@ import (
 var errDisk = errors.New("input/output error")
 
 // openFaulty opens a store whose log fails to sync while faulty is true.
-func openFaulty(t *testing.T, dir string) (s *Store, faulty *atomic.Bool) {
+func openFaulty(t *testing.T, dir string) (s TestStore, faulty *atomic.Bool) {
 	t.Helper()
 	faulty = new(atomic.Bool)
 	return openHere(t, dir, Options{}.WithFaults(faulty.Load)), faulty
 }
 
 // failLog makes the log of a store fail.
-func failLog(t *testing.T, s *Store, faulty *atomic.Bool) {
+func failLog(t *testing.T, s TestStore, faulty *atomic.Bool) {
 	t.Helper()
 	faulty.Store(true)
 	if err := s.journal.log.Sync(); !errors.Is(err, errDisk) || s.journal.log.Failed() == nil {
@@ -31,7 +31,7 @@ func failLog(t *testing.T, s *Store, faulty *atomic.Bool) {
 
 // openFailed opens a store with one call, whose log has failed. It keeps the
 // background from restoring the log: the test unlocks archiving.
-func openFailed(t *testing.T) (s *Store, dir string) {
+func openFailed(t *testing.T) (s TestStore, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	s, faulty := openFaulty(t, dir)
@@ -42,14 +42,14 @@ func openFailed(t *testing.T) (s *Store, dir string) {
 }
 
 // appendWith replaces a store's way to write to its log.
-func appendWith(s *Store, write func(record []byte, durable bool) error) {
+func appendWith(s TestStore, write func(record []byte, durable bool) error) {
 	s.journal.appending.Lock()
 	defer s.journal.appending.Unlock()
 	s.journal.append = write
 }
 
 // checkDiskWith replaces a store's check before it writes to the archive.
-func checkDiskWith(s *Store, check func() error) {
+func checkDiskWith(s TestStore, check func() error) {
 	s.archive.mu.Lock()
 	defer s.archive.mu.Unlock()
 	s.archive.checkDisk = check

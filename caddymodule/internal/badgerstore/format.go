@@ -1,11 +1,10 @@
 package badgerstore
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // format is what a database knows of itself and of the log.
@@ -18,7 +17,7 @@ type format struct {
 }
 
 // version is the version of the format. A change of the rows needs a new one.
-const version = "tollgate 7"
+const version = "tollgate 8"
 
 var (
 	versionKey = append([]byte{prefixMeta}, "format"...)
@@ -34,17 +33,18 @@ var errUnfinished = errors.New("a restore to it is not finished: delete the dire
 // format reads the format. A database without a version is new and must be
 // empty.
 func (a *archive) format() (f format, err error) {
-	err = a.get(versionKey, func(value []byte) error { f.version = string(value); return nil })
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return f, a.scan(nil, func([]byte, []byte) error { return damaged("its format is missing") })
-	case err != nil:
+	found, err := a.get(versionKey)
+	if err != nil {
 		return f, fmt.Errorf("reading the format: %w", err)
-	case f.version != version:
+	}
+	if found == nil {
+		return f, a.scan(nil, func([]byte, []byte) error { return damaged("its format is missing") })
+	}
+	if f.version = string(found); f.version != version {
 		return f, fmt.Errorf("store has format %q, want %q", f.version, version)
 	}
-	if err := a.get(restoringKey, func([]byte) error { return errUnfinished }); !errors.Is(err, store.ErrNotFound) {
-		return f, err
+	if unfinished, err := a.get(restoringKey); err != nil || unfinished != nil {
+		return f, cmp.Or(err, errUnfinished)
 	}
 	if f.segment, err = a.number(segmentKey); err != nil {
 		return f, damaged("the number of its log: %w", err)
@@ -56,16 +56,16 @@ func (a *archive) format() (f format, err error) {
 }
 
 // number reads a row with a number above zero.
-func (a *archive) number(key []byte) (number uint64, err error) {
-	err = a.get(key, func(value []byte) error {
-		n, size := binary.Uvarint(value)
-		if size <= 0 || size != len(value) || n == 0 {
-			return errCorrupt
-		}
-		number = n
-		return nil
-	})
-	return number, err
+func (a *archive) number(key []byte) (uint64, error) {
+	value, err := a.get(key)
+	if err != nil {
+		return 0, err
+	}
+	n, size := binary.Uvarint(value)
+	if size <= 0 || size != len(value) || n == 0 {
+		return 0, errCorrupt
+	}
+	return n, nil
 }
 
 func changesRow(number uint64) change {

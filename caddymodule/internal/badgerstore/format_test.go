@@ -31,20 +31,20 @@ func TestFormats(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openHere(t, dir, Options{})
-	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, other := range []string{"tollgate 6", "tollgate 8", "tollgate 70", ""} {
+	for _, other := range []string{"tollgate 7", "tollgate 9", "tollgate 80", ""} {
 		update(t, dir, func(txn *badger.Txn) error {
 			if other == "" {
 				return txn.Delete(versionKey)
 			}
 			return txn.Set(versionKey, []byte(other))
 		})
-		want := `store has format "` + other + `", want "tollgate 7"`
+		want := `store has format "` + other + `", want "tollgate 8"`
 		if other == "" {
 			want = "store is damaged: its format is missing"
 		}

@@ -127,7 +127,7 @@ func (j *journal) archiveLeft(left []*wal.Segment) error {
 		}
 	}
 	if len(left) == 0 {
-		if _, err := j.archive.writeRows(true, formatRows(j.log.Number())); err != nil {
+		if err := j.archive.writeRows(formatRows(j.log.Number())); err != nil {
 			return err
 		}
 	}
@@ -298,5 +298,5 @@ func (j *journal) Clear(calls []store.Call) error {
 	for i, call := range calls {
 		changes[i] = change{key: appendCountKey(nil, call.Day, ledger.Holder(call.Account, call.Key), call.Endpoint)}
 	}
-	return j.archive.writeDurably(nil, changes...)
+	return j.archive.writeDurably(func() ([]change, error) { return changes, nil })
 }

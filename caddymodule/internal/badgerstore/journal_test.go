@@ -12,15 +12,17 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // today is in the future of the machine's clock, so that Badger expires no row.
 const today calendar.Day = 30000
 
-func openHere(t *testing.T, dir string, o Options) *Store {
+func openHere(t *testing.T, dir string, o Options) TestStore {
 	t.Helper()
-	s, err := Open(dir, o)
+	s, err := OpenTest(dir, o)
 	if err != nil {
 		t.Fatalf("opening: %v", err)
 	}
@@ -37,14 +39,14 @@ func call(endpoint string, day calendar.Day) store.Call {
 }
 
 // take takes a call that has to be admitted.
-func take(t *testing.T, s *Store, c store.Call) {
+func take(t *testing.T, s TestStore, c store.Call) {
 	t.Helper()
 	if admitted, err := s.ledger.Take(c, nil, nil); !admitted || err != nil {
 		t.Fatalf("taking %v: %v, %v", c, admitted, err)
 	}
 }
 
-func wantUsed(t *testing.T, s *Store, c store.Call, want int64) {
+func wantUsed(t *testing.T, s TestStore, c store.Call, want int64) {
 	t.Helper()
 	rooms := make([]store.Room, 1)
 	if err := s.ledger.Rooms(c, Daily(c.Endpoint, store.Unlimited), rooms); store.Unlimited-rooms[0].Remaining != want || err != nil {
@@ -53,14 +55,14 @@ func wantUsed(t *testing.T, s *Store, c store.Call, want int64) {
 }
 
 // archived is what the archive has of a counter, -1 for nothing.
-func archived(t *testing.T, s *Store, c store.Call) (used int64) {
+func archived(t *testing.T, s TestStore, c store.Call) (used int64) {
 	t.Helper()
-	err := s.archive.get(appendCountKey(nil, c.Day, c.Account, c.Endpoint), func(value []byte) (err error) {
-		used, err = parseCount(value)
-		return err
-	})
-	if errors.Is(err, store.ErrNotFound) {
+	value, err := s.archive.get(appendCountKey(nil, c.Day, c.Account, c.Endpoint))
+	if err == nil && value == nil {
 		return -1
+	}
+	if err == nil {
+		used, err = parseCount(value)
 	}
 	if err != nil {
 		t.Fatalf("reading the archive: %v", err)
@@ -70,7 +72,7 @@ func archived(t *testing.T, s *Store, c store.Call) (used int64) {
 
 // endSegment ends the segment of the log, as when it is full, and writes its
 // counts to the archive.
-func endSegment(t *testing.T, s *Store) {
+func endSegment(t *testing.T, s TestStore) {
 	t.Helper()
 	if err := s.journal.log.Rotate(); err != nil {
 		t.Fatalf("ending a segment: %v", err)
@@ -170,7 +172,7 @@ func TestDayStaysUntilArchived(t *testing.T) {
 }
 
 // syncWith replaces a store's way to sync its archive.
-func syncWith(s *Store, sync func() error) {
+func syncWith(s TestStore, sync func() error) {
 	s.archive.mu.Lock()
 	defer s.archive.mu.Unlock()
 	s.archive.sync = sync
@@ -224,8 +226,11 @@ func TestSyncs(t *testing.T) {
 			do                     func() error
 		}{
 			{"account", 1, 1, func() error {
-				_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"})
+				_, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter"})
 				return err
+			}},
+			{"account that does not change", 1, 1, func() error {
+				return s.ChangeOne(t.Context(), time.Now(), "acc_1", func(*book.Account) error { return nil })
 			}},
 			{"batch of accounts", 1, 1, func() error {
 				ids := make([]string, store.MaxBatch)
@@ -239,19 +244,28 @@ func TestSyncs(t *testing.T) {
 				return errors.Join(errs...)
 			}},
 			{"key", 1, 1, func() error {
-				return s.CreateKey(t.Context(), store.Key{ID: "key_1", Account: "acc_1"}, [32]byte{1})
+				return s.CreateKey(t.Context(), store.Key{ID: "key_1", Account: "acc_1", Kind: token.Key}, [32]byte{1})
 			}},
 			{"revocation", 1, 1, func() error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) }},
 			{"call", 0, takes, func() error {
 				_, err := s.ledger.Take(call("convert", today), Daily("convert", 100), make([]store.Room, 1))
 				return err
 			}},
-			{"reset", 0, 1, func() error { return s.ResetCounts(t.Context(), "acc_1", "convert", today) }},
+			{"reset", 0, 1, func() error { return s.ResetCounts(t.Context(), "acc_1", nil, "convert", today) }},
 			{"login attempt", takes, 0, func() error {
 				return s.Save(t.Context(), []login.Row{{Key: []byte("ip"), Value: []byte("row"), ExpiresAt: time.Now().Add(time.Hour)}})
 			}},
+			// Of a refused change, the log must not confirm what others wrote.
+			{"refused change", 0, 0, func() error {
+				row := book.Write{Row: book.Row{Key: "row"}, Check: true, Old: []byte("other")}
+				err := s.ChangeOne(t.Context(), time.Now(), "acc_1", func(a *book.Account) error { a.Rows = []book.Write{row}; return nil })
+				if !errors.Is(err, store.ErrExists) {
+					return fmt.Errorf("got %w", err)
+				}
+				return nil
+			}},
 			// The counts of all days are deleted with one write.
-			{"deletion", 3, 3, func() error { return s.DeleteAccount(t.Context(), "acc_1") }},
+			{"deletion", 2, 2, func() error { return s.DeleteAccount(t.Context(), "acc_1") }},
 		}
 		for _, step := range steps {
 			archive.Store(0)
@@ -271,7 +285,7 @@ func TestSyncs(t *testing.T) {
 
 // countSyncs counts the syncs of a store. Those of the log are those that callers
 // wait for.
-func countSyncs(s *Store) (archive, log *atomic.Int64) {
+func countSyncs(s TestStore) (archive, log *atomic.Int64) {
 	archive, log = new(atomic.Int64), new(atomic.Int64)
 	s.archive.mu.Lock()
 	defer s.archive.mu.Unlock()

@@ -83,22 +83,22 @@ func TestChangeIsInForceBeforeItIsConfirmed(t *testing.T) {
 	t.Parallel()
 	account := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: time.Now()}
 	hash := token.Hash{1}
-	for name, change := range map[string]func(s *Store) error{
-		"ending logins": func(s *Store) error { return s.EndLogins(t.Context(), "acc_1", time.Now()) },
-		"revoking":      func(s *Store) error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) },
-		"deleting": func(s *Store) error {
+	for name, change := range map[string]func(s TestStore) error{
+		"ending logins": func(s TestStore) error { return s.EndLogins(t.Context(), "acc_1", time.Now()) },
+		"revoking":      func(s TestStore) error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) },
+		"deleting": func(s TestStore) error {
 			if err := s.DeleteAccount(t.Context(), "acc_1"); !errors.Is(err, store.ErrNotFound) {
 				return err
 			}
 			return nil
 		},
-		"disabling": func(s *Store) error {
-			_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", Disabled: true})
+		"disabling": func(s TestStore) error {
+			_, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter", Disabled: true})
 			return err
 		},
 	} {
 		s, fails := openFaulty(t, t.TempDir())
-		if _, err := storetest.PutAccount(t.Context(), s, account); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s.Book, account); err != nil {
 			t.Fatal(err)
 		}
 		key := store.Key{ID: "key_1", Account: "acc_1", Kind: token.Login, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
@@ -117,7 +117,7 @@ func TestChangeIsInForceBeforeItIsConfirmed(t *testing.T) {
 			t.Errorf("%s again: %v", name, err)
 		}
 		if name == "deleting" {
-			if _, err := storetest.PutAccount(t.Context(), s, account); err != nil {
+			if _, err := storetest.PutAccount(t.Context(), s.Book, account); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -151,14 +151,14 @@ func TestCloseOfALogThatFails(t *testing.T) {
 // last changes may be missing.
 func TestCloseAfterAFailedSync(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.TempDir(), Options{})
+	s, err := OpenTest(t.TempDir(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	take(t, s, call("convert", today))
 	errLost := errors.New("pages lost")
 	syncWith(s, func() error { return errLost })
-	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); !errors.Is(err, errLost) {
+	if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter"}); !errors.Is(err, errLost) {
 		t.Errorf("changing an account: %v", err)
 	}
 	for range 2 {

@@ -25,7 +25,7 @@ func crashLogin(round string, number int) (store.Key, token.Hash) {
 
 // endLogins makes as many login tokens as there may be, ends them, and
 // does so again. It acknowledges both on standard output.
-func endLogins(s *badgerstore.Store) {
+func endLogins(s badgerstore.TestStore) {
 	ctx := context.Background()
 	for {
 		round := fmt.Sprint(time.Now().UnixNano())
@@ -49,7 +49,7 @@ func endLogins(s *badgerstore.Store) {
 func TestKillWhileLoginsEnd(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_logins", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_logins", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	for kill := range 3 {

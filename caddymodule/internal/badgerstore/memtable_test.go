@@ -16,7 +16,7 @@ import (
 func sampleWAL(t testing.TB) (log []byte, ends []int) {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil).WithMemTableSize(4 << 20).
+	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil).WithMemTableSize(memtable).
 		WithValueThreshold(maxValue).WithValueLogFileSize(16 << 20))
 	if err != nil {
 		t.Fatalf("opening: %v", err)

@@ -30,8 +30,8 @@ const (
 	// expireInOrder are the kinds of rows that expire in the order of their
 	// keys, or never: behind the first row that is not past its time there is
 	// none that is.
-	expireInOrder = string(prefixMeta) + string(prefixAccount) + string(prefixQueued) +
-		string(prefixCount) + string(prefixRefused) + string(prefixEntry)
+	expireInOrder = string(prefixMeta) + string(prefixAccount) + string(prefixKeys) +
+		string(prefixLogins) + string(prefixCount) + string(prefixEntry)
 )
 
 // purger deletes the rows that are past their time.
@@ -123,9 +123,8 @@ func (a *archive) deleteExpired(keys [][]byte, before time.Time) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	_, err := a.writeChecked(false, func() ([]change, error) {
-		var deletions []change
-		err := a.db.View(func(txn *badger.Txn) error {
+	return a.writeChecked(func() (deletions []change, err error) {
+		err = a.db.View(func(txn *badger.Txn) error {
 			for _, key := range keys {
 				item, err := txn.Get(key)
 				if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
@@ -139,5 +138,4 @@ func (a *archive) deleteExpired(keys [][]byte, before time.Time) error {
 		})
 		return deletions, err
 	})
-	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
@@ -74,8 +75,11 @@ func rowsOfDay(at time.Time, counts int) (rows []change) {
 		rows = append(rows, countRow(appendCountKey(nil, day, account, "convert"), uint64(i+1)))
 		if i%10 == 0 {
 			rows = append(rows,
-				refusedChange(store.Refused{Day: day, Account: account, Endpoint: "convert", Code: "quota_exceeded", Calls: 1}),
-				entryChange(&store.Entry{ID: store.EntryID{Milliseconds: at.UnixMilli(), Number: int64(i)}, At: at, Action: "key.create"}))
+				change{
+					key:   rowKey(book.Space{Name: "refused " + day.String()}, account+"\x00convert\x00quota_exceeded"),
+					value: []byte{1, 1}, expires: (day + store.ReportsFor + 1).UTC(),
+				},
+				entryChange(&book.LogEntry{ID: store.EntryID{Milliseconds: at.UnixMilli(), Number: int64(i)}, Value: make([]byte, 60)}))
 		}
 	}
 	return rows
@@ -125,11 +129,12 @@ func TestPurge(t *testing.T) {
 		step = purgeRows
 	}
 	many := step*3/2 + 1 // more than a step
-	for _, prefix := range []byte{prefixKey, prefixUsed, prefixCount, prefixRecent, prefixAttempt, prefixRefused, prefixEntry, prefixKnown} {
+	prefixes := []byte{prefixCount, prefixRow, prefixAttempt, prefixSpace, prefixEntry}
+	for _, prefix := range prefixes {
 		var rows []change
 		for i := range many {
 			key := binary.BigEndian.AppendUint32([]byte{prefix}, uint32(i))
-			row := change{key: key, value: []byte{rowVersion}, expires: gone}
+			row := change{key: key, value: []byte{1}, expires: gone}
 			switch {
 			case i < many/3:
 				row.expires = hidden
@@ -147,8 +152,8 @@ func TestPurge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := s.rowsForTest(t); len(got) != 8*many {
-		t.Fatalf("got %d rows, want %d", len(got), 8*many)
+	if got := s.rowsForTest(t); len(got) != len(prefixes)*many {
+		t.Fatalf("got %d rows, want %d", len(got), len(prefixes)*many)
 	}
 	interrupted := &purger{archive: s.archive, now: func() time.Time { return then }, rows: step, due: then}
 	for range 3 {
@@ -156,15 +161,15 @@ func TestPurge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left := len(s.rowsForTest(t)); left < 8*many-3*step || left >= 8*many {
-		t.Errorf("after three steps %d rows of %d are left", left, 8*many)
+	if left := len(s.rowsForTest(t)); left < len(prefixes)*many-3*step || left >= len(prefixes)*many {
+		t.Errorf("after three steps %d rows of %d are left", left, len(prefixes)*many)
 	}
-	again := []byte{prefixUsed, 0, 0, 0, 1}
-	expired, _, err := s.archive.expired([]byte{prefixUsed}, then.Add(-clockAhead), step)
+	again := []byte{prefixRow, 0, 0, 0, 1}
+	expired, _, err := s.archive.expired([]byte{prefixRow}, then.Add(-clockAhead), step)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.archive.write(change{key: again, value: []byte{rowVersion}, expires: ahead}); err != nil {
+	if err := s.archive.write(change{key: again, value: []byte{1}, expires: ahead}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.archive.deleteExpired(expired, then.Add(-clockAhead)); err != nil {

@@ -27,10 +27,10 @@ const damageCounters = 200
 func crashedStore(t *testing.T) string {
 	t.Helper()
 	live, crashed := t.TempDir(), t.TempDir()
-	fill := func(s *badgerstore.Store, half int) {
+	fill := func(s badgerstore.TestStore, half int) {
 		t.Helper()
 		account := fmt.Sprintf("acc_%d", half)
-		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "starter", CreatedAt: now}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: account, Plan: "starter", CreatedAt: now}); err != nil {
 			t.Fatalf("filling: %v", err)
 		}
 		for i := range damageCounters {
@@ -49,7 +49,7 @@ func crashedStore(t *testing.T) string {
 	}
 	s := open(t, live)
 	fill(s, 2)
-	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: lastAccount, Plan: "starter"}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: lastAccount, Plan: "starter"}); err != nil {
 		t.Fatalf("filling: %v", err)
 	}
 	copyStore(t, live, crashed)
@@ -159,7 +159,7 @@ const lastAccount = "acc_last"
 // or not.
 func verdict(t *testing.T, dir string) string {
 	t.Helper()
-	s, err := badgerstore.Open(dir, badgerstore.Options{})
+	s, err := badgerstore.OpenTest(dir, badgerstore.Options{})
 	if err != nil {
 		if !strings.Contains(err.Error(), dir) || len(err.Error()) > 500 {
 			t.Errorf("the refusal is unclear: %v", err)

@@ -18,24 +18,33 @@ import (
 // visit is called with a row. The slices are valid until it returns.
 type visit func(key, value []byte) error
 
-// get calls fn with a row's value, or returns store.ErrNotFound.
-func (a *archive) get(key []byte, fn func(value []byte) error) error {
+// view runs fn with a transaction that reads.
+func (a *archive) view(fn func(*badger.Txn) error) error {
 	if err := a.readable(); err != nil {
 		return err
 	}
-	return a.db.View(func(txn *badger.Txn) error { return getTxn(txn, key, fn) })
+	return a.db.View(fn)
 }
 
-// getTxn is get in a transaction.
-func getTxn(txn *badger.Txn, key []byte, fn func(value []byte) error) error {
+// get returns the value of a row, nil if there is no such row.
+func (a *archive) get(key []byte) (value []byte, err error) {
+	err = a.view(func(txn *badger.Txn) error {
+		value, err = valueTxn(txn, key)
+		return err
+	})
+	return value, err
+}
+
+// valueTxn is get in a transaction.
+func valueTxn(txn *badger.Txn, key []byte) ([]byte, error) {
 	item, err := txn.Get(key)
 	if errors.Is(err, badger.ErrKeyNotFound) {
-		return store.ErrNotFound
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return item.Value(fn)
+	return item.ValueCopy([]byte{})
 }
 
 // errFull ends a scan when it has what it looks for.
@@ -50,76 +59,16 @@ func unlessFull(err error) error {
 }
 
 // scan calls fn with every row below a prefix, in order.
-func (a *archive) scan(prefix []byte, fn visit) error { return a.scanFrom(prefix, prefix, fn) }
-
-// scanFrom is scan for the rows from start on.
-func (a *archive) scanFrom(prefix, start []byte, fn visit) error {
-	if err := a.readable(); err != nil {
-		return err
-	}
-	return scanRange(a.db, prefix, start, nil, fn)
-}
-
-// scanBack is scan in descending order, for the rows before end.
-func (a *archive) scanBack(prefix, end []byte, fn visit) error {
-	if err := a.readable(); err != nil {
-		return err
-	}
-	return a.db.View(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix, o.PrefetchValues, o.Reverse = prefix, false, true
-		it := txn.NewIterator(o)
-		defer it.Close()
-		for it.Seek(end); it.Valid(); it.Next() {
-			item := it.Item()
-			if bytes.Equal(item.Key(), end) {
-				continue
-			}
-			if err := item.Value(func(value []byte) error { return fn(item.Key(), value) }); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// scanFunc calls fn with every row below a prefix, in order.
-type scanFunc func(prefix []byte, fn visit) error
-
-// scanEach calls fn with a scanFunc for prefixes that begin with prefix. All
-// its scans share one iterator.
-func (a *archive) scanEach(prefix []byte, fn func(scanFunc) error) error {
-	if err := a.readable(); err != nil {
-		return err
-	}
-	return a.db.View(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix, o.PrefetchValues = prefix, false
-		it := txn.NewIterator(o)
-		defer it.Close()
-		return fn(func(prefix []byte, fn visit) error {
-			for it.Seek(prefix); it.ValidForPrefix(prefix); it.Next() {
-				item := it.Item()
-				if err := item.Value(func(value []byte) error { return fn(item.Key(), value) }); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	})
+func (a *archive) scan(prefix []byte, fn visit) error {
+	return a.view(func(txn *badger.Txn) error { return scanTxn(txn, prefix, prefix, nil, fn) })
 }
 
 // counts calls fn with the counts of the holders from first to last on some
 // days, which ascend. It seeks once for each of these days that has counts of
 // any holder: the row behind those of the holders shows which day is next.
 func (a *archive) counts(first, last string, days []calendar.Day, fn func(holder string, c store.Count)) error {
-	if err := a.readable(); err != nil {
-		return err
-	}
-	return a.db.View(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix, o.PrefetchValues = []byte{prefixCount}, false
-		it := txn.NewIterator(o)
+	return a.view(func(txn *badger.Txn) error {
+		it := newIterator(txn, []byte{prefixCount})
 		defer it.Close()
 		for len(days) > 0 {
 			end := countsPrefix(days[0], last)
@@ -167,18 +116,17 @@ func (a *archive) readable() error {
 	return nil
 }
 
-// scanRange calls fn with the rows below a prefix from start to end, to the
-// last if end is nil.
-func scanRange(db *badger.DB, prefix, start, end []byte, fn visit) error {
-	return db.View(func(txn *badger.Txn) error { return scanTxn(txn, prefix, start, end, fn) })
+// newIterator returns an iterator over the rows below a prefix.
+func newIterator(txn *badger.Txn, prefix []byte) *badger.Iterator {
+	o := badger.DefaultIteratorOptions
+	o.Prefix, o.PrefetchValues = prefix, false // the values are beside the keys
+	return txn.NewIterator(o)
 }
 
-// scanTxn is scanRange in a transaction.
+// scanTxn calls fn with the rows below a prefix from start to end, to the last
+// if end is nil.
 func scanTxn(txn *badger.Txn, prefix, start, end []byte, fn visit) error {
-	o := badger.DefaultIteratorOptions
-	o.Prefix = prefix
-	o.PrefetchValues = false // the values are beside the keys
-	it := txn.NewIterator(o)
+	it := newIterator(txn, prefix)
 	defer it.Close()
 	for it.Seek(start); it.Valid(); it.Next() {
 		item := it.Item()
@@ -200,7 +148,9 @@ func scanParallel(db *badger.DB, prefix []byte, fn visit) error {
 	bounds = append(bounds, nil)
 	var g errgroup.Group
 	for i := range len(bounds) - 1 {
-		g.Go(func() error { return scanRange(db, prefix, bounds[i], bounds[i+1], fn) })
+		g.Go(func() error {
+			return db.View(func(txn *badger.Txn) error { return scanTxn(txn, prefix, bounds[i], bounds[i+1], fn) })
+		})
 	}
 	return g.Wait()
 }

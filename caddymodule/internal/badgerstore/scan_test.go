@@ -13,6 +13,7 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -40,15 +41,15 @@ func TestManyRows(t *testing.T) {
 		accounts = 250_000
 	}
 	dir, now := t.TempDir(), time.Now()
-	err := Restore(dir, Options{}, func(yield func(store.Item, error) bool) {
+	err := Restore(dir, Options{}, func(yield func(book.Piece, error) bool) {
 		for i := range accounts {
 			id := fmt.Sprintf("acc_%016d", i)
-			key := store.StoredKey{Key: store.Key{ID: "key_" + id, Account: id, Kind: token.Key, Name: "ci", CreatedAt: now}, Hash: sha256.Sum256([]byte(id))}
-			for _, item := range []store.Item{
-				{Account: &store.Account{ID: id, Plan: "starter", CreatedAt: now}}, {Key: &key},
+			key := book.Key{Key: store.Key{ID: "key_" + id, Account: id, Kind: token.Key, Name: "ci", CreatedAt: now}, Hash: sha256.Sum256([]byte(id))}
+			for _, piece := range []book.Piece{
+				{Document: &book.Account{Account: store.Account{ID: id, Plan: "starter", CreatedAt: now}, Keys: []*book.Key{&key}}},
 				{Count: &store.StoredCount{Account: id, Count: store.Count{Day: today, Endpoint: "convert", Used: 1}}},
 			} {
-				if !yield(item, nil) {
+				if !yield(piece, nil) {
 					return
 				}
 			}
@@ -62,7 +63,7 @@ func TestManyRows(t *testing.T) {
 	if got, err := s.Totals(t.Context()); err != nil || got != (store.Totals{Accounts: accounts, LiveKeys: accounts}) {
 		t.Errorf("got %+v, %v, want %d", got, err, accounts)
 	}
-	if len(splits(s.archive.db, []byte{prefixKey}, 2)) == 0 {
+	if len(splits(s.archive.db, []byte{prefixKeys}, 2)) == 0 {
 		t.Errorf("the sample is too small to be split")
 	}
 	for i := range accounts {
@@ -71,17 +72,19 @@ func TestManyRows(t *testing.T) {
 			t.Fatalf("grant of %s: got %+v, %v", account, got, err)
 		}
 		call := store.Call{Account: account, Endpoint: "convert", Day: today}
-		if used, admitted, err := TakeDaily(s, call, 1); used != 1 || admitted || err != nil {
+		if used, admitted, err := TakeDaily(s.Store, call, 1); used != 1 || admitted || err != nil {
 			t.Fatalf("take from %s: got %d, %v, %v", account, used, admitted, err)
 		}
 	}
-	for _, prefix := range []byte{prefixAccount, prefixKey, prefixCount} {
+	for _, prefix := range []byte{prefixAccount, prefixKeys, prefixCount} {
 		for _, parts := range []int{1, 2, 7} {
 			n := atomic.Int64{}
 			bounds := append([][]byte{{prefix}}, splits(s.archive.db, []byte{prefix}, parts)...)
 			bounds = append(bounds, nil)
 			for i := range len(bounds) - 1 {
-				err := scanRange(s.archive.db, []byte{prefix}, bounds[i], bounds[i+1], func(_, _ []byte) error { n.Add(1); return nil })
+				err := s.archive.view(func(txn *badger.Txn) error {
+					return scanTxn(txn, []byte{prefix}, bounds[i], bounds[i+1], func(_, _ []byte) error { n.Add(1); return nil })
+				})
 				if err != nil {
 					t.Fatalf("scanning: %v", err)
 				}
@@ -103,7 +106,13 @@ func TestScanWithoutClient(t *testing.T) {
 	if err := s.CreateKey(t.Context(), key, sha256.Sum256([]byte("ci"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.AddEntries(t.Context(), []store.Entry{{At: now, Account: "acc_1"}}); err != nil {
+	err := s.ChangeOne(t.Context(), now, "acc_1", func(a *book.Account) error {
+		for range 501 { // more than the book reads at once
+			a.Record(store.Entry{At: now})
+		}
+		return nil
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	for name, scan := range map[string]func(context.Context) error{

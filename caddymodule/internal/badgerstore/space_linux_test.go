@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,7 +30,7 @@ func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.NewSmallDisk(t)
 	dir := filepath.Join(disk.Dir, "gate")
-	reopen := func() (*badgerstore.Store, error) { return badgerstore.Open(dir, badgerstore.Options{}) }
+	reopen := func() (badgerstore.TestStore, error) { return badgerstore.OpenTest(dir, badgerstore.Options{}) }
 	s, err := reopen()
 	if err != nil {
 		t.Fatalf("opening: %v", err)
@@ -37,7 +39,7 @@ func TestDiskFull(t *testing.T) {
 	used := int64(0)
 	take := func(want bool) {
 		t.Helper()
-		got, admitted, err := badgerstore.TakeDaily(s, call, store.Unlimited)
+		got, admitted, err := badgerstore.TakeDaily(s.Store, call, store.Unlimited)
 		if want {
 			used++
 		}
@@ -53,7 +55,7 @@ func TestDiskFull(t *testing.T) {
 	fill := func(leave uint64) func() {
 		t.Helper()
 		empty := disk.Fill(t, leave)
-		for _, admitted, _ := badgerstore.TakeDaily(s, call, store.Unlimited); admitted; _, admitted, _ = badgerstore.TakeDaily(s, call, store.Unlimited) {
+		for _, admitted, _ := badgerstore.TakeDaily(s.Store, call, store.Unlimited); admitted; _, admitted, _ = badgerstore.TakeDaily(s.Store, call, store.Unlimited) {
 			used++
 		}
 		return func() {
@@ -64,7 +66,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	account := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}
-	if _, err := storetest.PutAccount(t.Context(), s, account); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s.Book, account); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	take(true)
@@ -73,7 +75,7 @@ func TestDiskFull(t *testing.T) {
 		for range 20 {
 			take(false)
 		}
-		if _, err := storetest.PutAccount(t.Context(), s, account); !errors.Is(err, store.ErrUnavailable) {
+		if _, err := storetest.PutAccount(t.Context(), s.Book, account); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("changing an account with %d bytes free: %v", leave, err)
 		}
 		if got, err := s.Account(t.Context(), "acc_1"); err != nil || !reflect.DeepEqual(got, account) {
@@ -109,6 +111,65 @@ func TestDiskFull(t *testing.T) {
 	}
 	empty()
 	take(true)
+	if err := s.Close(); err != nil {
+		t.Fatalf("closing: %v", err)
+	}
+}
+
+// TestDiskFillsDuringChanges: while accounts change, the disk is full again and
+// again. Each change is refused, or it is there with its key, its row and its
+// entry of the audit log.
+func TestDiskFillsDuringChanges(t *testing.T) {
+	t.Parallel()
+	disk := storetest.NewSmallDisk(t)
+	dir := filepath.Join(disk.Dir, "gate")
+	s, err := badgerstore.OpenTest(dir, badgerstore.Options{})
+	if err != nil {
+		t.Fatalf("opening: %v", err)
+	}
+	c := &changed{}
+	var refused, made [changeCallers]atomic.Int64
+	var done atomic.Bool
+	var callers sync.WaitGroup
+	for caller := range changeCallers {
+		callers.Go(func() {
+			for !done.Load() {
+				number, err := changeNext(t.Context(), s, changedAccount(caller))
+				switch {
+				case err == nil:
+					c.acknowledged[caller] = number
+					made[caller].Add(1)
+				case errors.Is(err, store.ErrUnavailable):
+					refused[caller].Add(1)
+				default:
+					t.Errorf("changing an account: %v", err)
+					return
+				}
+			}
+		})
+	}
+	await := func(counts *[changeCallers]atomic.Int64) {
+		for caller := range counts {
+			for least := counts[caller].Load() + 3; counts[caller].Load() < least && !t.Failed(); time.Sleep(time.Millisecond) {
+			}
+		}
+	}
+	for _, leave := range []uint64{badgerstore.DefaultReserve - mebibyte, mebibyte, 0} {
+		await(&made)
+		empty := disk.Fill(t, leave)
+		await(&refused)
+		empty()
+	}
+	await(&made)
+	done.Store(true)
+	callers.Wait()
+	if err := s.Close(); err != nil {
+		t.Fatalf("closing: %v", err)
+	}
+	if s, err = badgerstore.OpenTest(dir, badgerstore.Options{}); err != nil {
+		t.Fatalf("opening again: %v", err)
+	}
+	c.check(t, s)
 	if err := s.Close(); err != nil {
 		t.Fatalf("closing: %v", err)
 	}
@@ -166,7 +227,7 @@ func TestDirectory(t *testing.T) {
 	}
 	for _, test := range tests {
 		asUser(t, func() {
-			s, err := badgerstore.Open(test.dir, badgerstore.Options{})
+			s, err := badgerstore.OpenTest(test.dir, badgerstore.Options{})
 			if err == nil {
 				t.Errorf("%s: opened, %v", test.name, s.Close())
 				return

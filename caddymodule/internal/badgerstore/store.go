@@ -6,9 +6,9 @@
 // survives the death of the process. The log is synced every second; with
 // Options.Sync it is synced before Take returns. Badger is the archive. Counts
 // are written to it when a segment of the log has ended, each counter once for
-// thousands of calls. Accounts, keys and recent calls are written to it
-// directly. It is read when the store opens, when a day begins and for keys
-// and history, and never to admit a call.
+// thousands of calls. Documents and rows are written to it directly. It is read
+// when the store opens, when a day begins and for documents and rows, and never
+// to admit a call.
 //
 // The counts have a log of their own because Badger hands a transaction to two
 // of its goroutines, and waking them costs a single caller about fifty
@@ -64,6 +64,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -74,6 +75,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -127,22 +129,20 @@ type Options struct {
 	batchRows   int // batchRows if it is zero
 }
 
-// Store is a store.Store in one directory.
+// Store is a book.Engine in one directory.
 type Store struct {
 	disk    *disk
 	archive *archive
 	journal *journal
 	ledger  *ledger.Ledger
 	log     *zap.Logger
-	recent  *recorder
 
-	refusing sync.Mutex // held to add refused calls
-	audit    auditLog
-	events   eventQueue
-
-	altering [stripes]sync.Mutex // see alter
+	changing [stripes]sync.Mutex // see lock
 	seed     maphash.Seed
-	claims   claims
+	// lastEntry is the id of the last entry of the audit log; archive.mu guards
+	// it. shown is that of the last one that is on the disk.
+	lastEntry store.EntryID
+	shown     atomic.Pointer[store.EntryID]
 
 	stop     chan struct{}
 	done     sync.WaitGroup
@@ -155,7 +155,7 @@ type Store struct {
 	result  error        // the error of that
 }
 
-var _ store.Store = (*Store)(nil)
+var _ book.Engine = (*Store)(nil)
 
 // Open opens the store in a directory, and creates a missing directory. If
 // another process has the directory open, the error is ErrInUse. A damaged
@@ -180,16 +180,13 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
-	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), claims: claims{accounts: map[token.Hash]string{}}, stop: make(chan struct{}), patience: closeWithin}
-	s.events.most = store.MaxQueued
+	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), stop: make(chan struct{}), patience: closeWithin}
 	s.archive = &archive{db: db, durable: o.Sync, checkDisk: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, s.archive.abandon()))
 	}
 	s.archive.checkDisk = disk.check
-	s.recent = newRecorder(s)
 	s.done.Go(s.sweep)
-	s.done.Go(s.recent.run)
 	s.done.Go(func() { s.journal.runSync(s.stop) })
 	s.done.Go(func() { s.journal.run(s.stop) })
 	s.done.Go(func() { s.journal.everySecond(s.stop, "deleting expired rows", newPurger(s.archive, time.Now).step) })
@@ -208,7 +205,7 @@ func (s *Store) begin(o Options) (err error) {
 	}
 	s.ledger = ledger.New(s.journal)
 	s.journal.counts = s.ledger.Moved
-	if err := s.load(); err != nil {
+	if err := errors.Join(s.loadEntries(), s.load()); err != nil {
 		return errors.Join(err, s.journal.log.Close())
 	}
 	return nil
@@ -319,27 +316,13 @@ func (s *Store) forget(now time.Time) {
 	s.ledger.RetainDays(func(d calendar.Day) bool { return d >= today-2 && d <= today+2 || s.journal.holds(d) })
 }
 
-// load reads accounts, keys, queued events and the position in the audit log.
-func (s *Store) load() error {
-	if err := errors.Join(s.loadAudit(), s.loadEvents()); err != nil {
-		return err
-	}
-	err := scanParallel(s.archive.db, []byte{prefixAccount}, func(key, value []byte) error {
-		a, err := decodeAccount(string(key[1:]), value)
-		if err == nil {
-			s.ledger.PutAccount(&a)
+// Check implements store.Health. It writes to the log as an admitted call does,
+// and syncs it.
+func (s *Store) Check(context.Context) error {
+	return s.ledger.Use(func() error {
+		if err := s.journal.check(); err != nil {
+			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	now := time.Now().Add(-clockAhead)
-	return scanParallel(s.archive.db, []byte{prefixKey}, func(key, value []byte) error {
-		k, err := decodeKey(key, value)
-		if err == nil && k.Live(now) {
-			s.ledger.LoadToken(k.token())
-		}
-		return err
+		return nil
 	})
 }

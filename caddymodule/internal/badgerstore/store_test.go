@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
@@ -31,9 +31,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func open(t *testing.T, dir string) *badgerstore.Store {
+func open(t *testing.T, dir string) badgerstore.TestStore {
 	t.Helper()
-	s, err := badgerstore.Open(dir, badgerstore.Options{})
+	s, err := badgerstore.OpenTest(dir, badgerstore.Options{})
 	if err != nil {
 		t.Fatalf("opening the store: %v", err)
 	}
@@ -47,7 +47,7 @@ func open(t *testing.T, dir string) *badgerstore.Store {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) store.Store { return open(t, t.TempDir()) })
+	storetest.Run(t, func(t *testing.T) book.Engine { return open(t, t.TempDir()).Store })
 }
 
 func TestEmbedded(t *testing.T) {
@@ -55,12 +55,12 @@ func TestEmbedded(t *testing.T) {
 	storetest.RunEmbedded(t, func(t *testing.T) (storetest.Embedded, func() storetest.Embedded) {
 		dir := t.TempDir()
 		s := open(t, dir)
-		return s, func() storetest.Embedded {
+		return s.Store, func() storetest.Embedded {
 			if err := s.Close(); err != nil {
 				t.Fatalf("closing the store: %v", err)
 			}
 			s = open(t, dir)
-			return s
+			return s.Store
 		}
 	})
 }

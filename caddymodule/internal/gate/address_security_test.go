@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -74,7 +75,7 @@ func TestAddressesOfKeys(t *testing.T) {
 // plan changes the plan of an account.
 func plan(t *testing.T, w *world, id, plan string) {
 	t.Helper()
-	if _, err := w.store.ChangeAccount(t.Context(), id, func(a *store.Account, _ bool) error {
+	if _, err := w.db.ChangeAccount(t.Context(), id, func(a *store.Account, _ bool) error {
 		a.Plan = plan
 		return nil
 	}); err != nil {
@@ -84,7 +85,7 @@ func plan(t *testing.T, w *world, id, plan string) {
 
 // recording is a store that keeps the last record: stores write records later.
 type recording struct {
-	store.Store
+	gate.Store
 	last *store.Record
 }
 

@@ -55,7 +55,7 @@ func TestAssertions(t *testing.T) {
 	if second == first {
 		t.Error("not signed again after a minute")
 	}
-	if _, err := storetest.PutAccount(t.Context(), w.store, store.Account{ID: "acc_1", Plan: "other", CreatedAt: w.clock()}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), w.db.Book, store.Account{ID: "acc_1", Plan: "other", CreatedAt: w.clock()}); err != nil {
 		t.Fatal(err)
 	}
 	call("other")

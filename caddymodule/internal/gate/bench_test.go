@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -30,8 +31,8 @@ import (
 
 // memory is a ledger without a log: it only counts.
 type memory struct {
-	store.Store // nil: the gate uses no other method in this benchmark
-	ledger      *ledger.Ledger
+	gate.Store // nil: the gate uses no other method in this benchmark
+	ledger     *ledger.Ledger
 }
 
 func (m memory) Grant(_ context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
@@ -63,7 +64,7 @@ func (plain) Decided(time.Duration)                 {}
 func (plain) Refused(string, *policy.Endpoint, string) {}
 func (plain) Reached(context.Context, event.Quota)     {}
 
-func newGate(t testing.TB, db store.Store, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
+func newGate(t testing.TB, db gate.Store, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
 	t.Helper()
 	p, err := policy.New(policy.Config{
 		Endpoints: []policy.EndpointConfig{{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"}},
@@ -245,7 +246,7 @@ func benchmarkDurable(b *testing.B, accounts int, more []policy.LimitConfig) {
 	}
 	defer db.Close()
 	l, bearers := newLedger(b, accounts, accounts)
-	g := newGate(b, durable{Store: db, ledger: l}, ample, more...)
+	g := newGate(b, durable{Store: storetest.New(db), ledger: l}, ample, more...)
 	warm(b, g, bearers)
 	var caller atomic.Int64
 	b.SetParallelism(durableCallers / runtime.GOMAXPROCS(0))
@@ -270,7 +271,7 @@ var threeMore = []policy.LimitConfig{
 // durable is a store on a disk. It grants from a ledger, because writing
 // 10,000 accounts to the disk one by one takes half a minute.
 type durable struct {
-	store.Store
+	gate.Store
 	ledger *ledger.Ledger
 }
 

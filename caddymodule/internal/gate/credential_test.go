@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
 	"net/http"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func fronting(t testing.TB, change func(*policy.Config)) (*world, *received) {
 func (w *world) foreignKey(t testing.TB, account, id string, hash token.Hash) {
 	t.Helper()
 	key := store.Key{ID: id, Account: account, Kind: token.Key, Name: id, Abilities: []string{"convert", "rates"}, CreatedAt: w.clock()}
-	if err := w.store.CreateKey(t.Context(), key, hash); err != nil {
+	if err := w.db.CreateKey(t.Context(), key, hash); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -91,7 +92,7 @@ func TestTokenPlaces(t *testing.T) {
 		{"two subprotocols", "/api/rates/EUR", append(upgrade, "Sec-WebSocket-Protocol: tollgate.bearer."+own+",tollgate.bearer."+own), 400, "invalid_request"},
 	} {
 		got.header = nil
-		if err := w.store.ResetCounts(t.Context(), "acc_1", "", w.gate.Policy.Calendar.At(noon).Day); err != nil {
+		if err := w.db.ResetCounts(t.Context(), "acc_1", "", w.gate.Policy.Calendar.At(noon).Day); err != nil {
 			t.Fatal(err)
 		}
 		answer, err := w.ask("GET", c.target, "", c.headers...)
@@ -197,7 +198,7 @@ func TestForeignGuesses(t *testing.T) {
 	ask(used, 200)
 	ask(usedSplit, 200)
 	ask("a-token-that-is-revoked-soon", 200)
-	if err := w.store.RevokeKey(t.Context(), "acc_2", "key_revoked", w.clock()); err != nil {
+	if err := w.db.RevokeKey(t.Context(), "acc_2", "key_revoked", w.clock()); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
@@ -210,7 +211,7 @@ func TestForeignGuesses(t *testing.T) {
 	}
 	ask("a-token-that-is-revoked-soon", 429)
 	ask(own, 200)
-	if err := w.store.ResetCounts(t.Context(), "acc_2", "", w.gate.Policy.Calendar.At(noon).Day); err != nil {
+	if err := w.db.ResetCounts(t.Context(), "acc_2", "", w.gate.Policy.Calendar.At(noon).Day); err != nil {
 		t.Fatal(err)
 	}
 	ask(used, 200)
@@ -256,7 +257,7 @@ func TestIdentity(t *testing.T) {
 	})
 	own := w.account(t, "acc_1")
 	disabled := store.Account{ID: "staff.gone", Plan: "small", Disabled: true}
-	if _, err := storetest.PutAccount(t.Context(), w.store, disabled); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), w.db.Book, disabled); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -360,7 +361,7 @@ func TestDeletedIdentity(t *testing.T) {
 		c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}", Plan: "small"}
 	})
 	w.identity = "ann"
-	w.store = &deletingStore{Store: w.store}
+	w.store = &deletingStore{Store: w.db}
 	for _, status := range []int{401, 200} {
 		if answer, _ := w.ask("GET", convert, ""); answer.Code != status {
 			t.Errorf("got %d %s, want %d", answer.Code, answer.Body, status)
@@ -371,7 +372,7 @@ func TestDeletedIdentity(t *testing.T) {
 // deletingStore deletes the account of the first call before it counts, as
 // another gate can.
 type deletingStore struct {
-	store.Store
+	*storetest.Store
 	deleted bool
 }
 
@@ -386,7 +387,7 @@ func (s *deletingStore) Take(ctx context.Context, call store.Call, limits []stor
 
 // slowGrants waits before it returns one grant.
 type slowGrants struct {
-	store.Store
+	gate.Store
 	hash            token.Hash
 	looking, resume chan struct{}
 }
@@ -411,10 +412,10 @@ func TestShadowEndedWithAnotherFault(t *testing.T) {
 		c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}", Plan: "small"}
 	})
 	live, ended := w.account(t, "acc_1"), w.account(t, "acc_2")
-	if err := w.store.RevokeKey(t.Context(), "acc_2", "key_acc_2", noon); err != nil {
+	if err := w.db.RevokeKey(t.Context(), "acc_2", "key_acc_2", noon); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := storetest.PutAccount(t.Context(), w.store, store.Account{ID: "gone", Plan: "small", Disabled: true}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), w.db.Book, store.Account{ID: "gone", Plan: "small", Disabled: true}); err != nil {
 		t.Fatal(err)
 	}
 	upgrade := []string{"Connection: Upgrade", "Upgrade: websocket"}

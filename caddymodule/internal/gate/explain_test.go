@@ -64,11 +64,11 @@ func TestExplain(t *testing.T) {
 			}
 			q := gate.Question{From: netip.MustParseAddr("192.0.2.1"), Cost: c.cost}
 			q.Method, q.Target, _ = strings.Cut(c.request, " ")
-			account, err := w.store.Account(t.Context(), "acc_1")
+			account, err := w.db.Account(t.Context(), "acc_1")
 			if err != nil {
 				t.Fatal(err)
 			}
-			key, err := w.store.Key(t.Context(), "acc_1", "key_acc_1")
+			key, err := w.db.Key(t.Context(), "acc_1", "key_acc_1")
 			if err != nil {
 				t.Fatal(err)
 			}

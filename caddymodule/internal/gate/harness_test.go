@@ -35,7 +35,8 @@ func (f handlerFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) error { r
 // world is a gate with a real store and a clock that the test sets. It is
 // also the server: the gate needs no Caddy.
 type world struct {
-	store store.Store
+	store gate.Store // what the gate uses
+	db    *storetest.Store
 	gate  *gate.Gate
 
 	mu       sync.Mutex
@@ -72,7 +73,8 @@ func newWorld(t testing.TB, change func(*policy.Config)) *world {
 	if change != nil {
 		change(&c)
 	}
-	w := &world{store: openStore(t), now: noon, outcomes: map[string]int{}, next: func(w http.ResponseWriter, _ *http.Request) error {
+	db := openStore(t)
+	w := &world{store: db, db: db, now: noon, outcomes: map[string]int{}, next: func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}}
@@ -80,18 +82,19 @@ func newWorld(t testing.TB, change func(*policy.Config)) *world {
 	return w
 }
 
-func openStore(t testing.TB) store.Store {
+func openStore(t testing.TB) *storetest.Store {
 	t.Helper()
 	db, err := badgerstore.Open(t.TempDir(), badgerstore.Options{Reserve: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
+	opened := storetest.New(db)
 	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
+		if err := errors.Join(opened.Close(), db.Close()); err != nil {
 			t.Errorf("closing the store: %v", err)
 		}
 	})
-	return db
+	return opened
 }
 
 // secret is the configured secret of the gates in these tests.
@@ -117,7 +120,7 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter := login.NewLocal(w.store.(login.Journal))
+	limiter := login.NewLocal(w.db.Engine.(login.Journal))
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return w.store, nil },
 		Limiter: func() (login.Limiter, error) { return limiter, nil },
@@ -179,7 +182,7 @@ func (w *world) enrol(ctx context.Context, account, user, plan string) error {
 	w.mu.Lock()
 	w.enrolled = append(w.enrolled, account+" "+user+" "+plan)
 	w.mu.Unlock()
-	_, err := storetest.PutAccount(ctx, w.store, store.Account{ID: account, Plan: plan, CreatedAt: noon})
+	_, err := storetest.PutAccount(ctx, w.db.Book, store.Account{ID: account, Plan: plan, CreatedAt: noon})
 	return err
 }
 
@@ -254,7 +257,7 @@ var (
 // account makes an account with a key to everything.
 func (w *world) account(t testing.TB, id string) (bearer string) {
 	t.Helper()
-	if _, err := storetest.PutAccount(t.Context(), w.store, store.Account{ID: id, Plan: "small", CreatedAt: w.clock()}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), w.db.Book, store.Account{ID: id, Plan: "small", CreatedAt: w.clock()}); err != nil {
 		t.Fatal(err)
 	}
 	return w.key(t, store.Key{ID: "key_" + id, Account: id, Name: "ci"})
@@ -268,7 +271,7 @@ func (w *world) key(t testing.TB, key store.Key) (bearer string) {
 	if key.Abilities == nil {
 		key.Abilities = []string{"batch", "convert", "rates", "usage"}
 	}
-	if err := w.store.CreateKey(t.Context(), key, tok.Hash()); err != nil {
+	if err := w.db.CreateKey(t.Context(), key, tok.Hash()); err != nil {
 		t.Fatal(err)
 	}
 	return tok.Reveal()
@@ -277,7 +280,7 @@ func (w *world) key(t testing.TB, key store.Key) (bearer string) {
 // override adds overrides to an account.
 func (w *world) override(t testing.TB, id string, overrides ...store.Override) {
 	t.Helper()
-	_, err := w.store.ChangeAccount(t.Context(), id, func(account *store.Account, _ bool) error {
+	_, err := w.db.ChangeAccount(t.Context(), id, func(account *store.Account, _ bool) error {
 		account.Overrides = append(slices.Clone(account.Overrides), overrides...)
 		return nil
 	})
@@ -317,7 +320,7 @@ func (w *world) get(t testing.TB, target, bearer string) *httptest.ResponseRecor
 func (w *world) used(t testing.TB, account, endpoint string, at time.Time) int64 {
 	t.Helper()
 	day := w.gate.Policy.Calendar.At(at).Day
-	counts, err := w.store.Counts(t.Context(), account, "", day, day)
+	counts, err := w.db.Counts(t.Context(), account, "", day, day)
 	if err != nil {
 		t.Fatal(err)
 	}

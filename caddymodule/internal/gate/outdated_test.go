@@ -18,7 +18,7 @@ import (
 // caching caches grants for ever, as a store of several gates could. It refuses
 // calls whose grant is from before the last change.
 type caching struct {
-	store.Store
+	gate.Store
 
 	mu       sync.Mutex
 	grants   map[token.Hash]store.Grant
@@ -107,7 +107,7 @@ func newCachingWorld(t *testing.T, config func(*policy.Config)) (w *world, c *ca
 
 func revoke(t *testing.T, w *world) {
 	t.Helper()
-	if err := w.store.RevokeKey(t.Context(), "acc_1", "key_acc_1", noon); err != nil {
+	if err := w.db.RevokeKey(t.Context(), "acc_1", "key_acc_1", noon); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -115,7 +115,7 @@ func revoke(t *testing.T, w *world) {
 func changeKey(change func(*store.Key)) func(*testing.T, *world) {
 	return func(t *testing.T, w *world) {
 		t.Helper()
-		if _, err := w.store.ChangeKey(t.Context(), "acc_1", "key_acc_1", noon, func(k *store.Key) error { change(k); return nil }); err != nil {
+		if _, err := w.db.ChangeKey(t.Context(), "acc_1", "key_acc_1", noon, func(k *store.Key) error { change(k); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

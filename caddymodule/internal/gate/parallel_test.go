@@ -61,7 +61,7 @@ func TestParallelCalls(t *testing.T) {
 			}
 			for _, key := range []string{"", "key_1"} {
 				first, last := w.gate.Policy.Calendar.At(noon).Day.Month()
-				counts, err := w.store.Counts(t.Context(), "acc_1", key, first, last)
+				counts, err := w.db.Counts(t.Context(), "acc_1", key, first, last)
 				sum := int64(0)
 				for _, n := range counts {
 					sum += n.Used

@@ -33,7 +33,7 @@ func TestPanic(t *testing.T) {
 			}()
 			w.get(t, convert, bearer)
 		}()
-		recent, err := w.store.Recent(t.Context(), "acc_1", w.clock())
+		recent, err := w.db.Recent(t.Context(), "acc_1", w.clock())
 		if n := w.used(t, "acc_1", "convert", noon); n != want || err != nil || len(recent) != 1 || recent[0].Status != 500 {
 			t.Errorf("%s: counted %d, want %d; recent %+v (%v)", rule, n, want, recent, err)
 		}
@@ -74,7 +74,7 @@ func TestOutcomes(t *testing.T) {
 // takeFails is a store that grants and fails to count.
 type takeFails struct {
 	t *testing.T
-	store.Store
+	gate.Store
 	err   error
 	takes *atomic.Int64
 }
@@ -97,7 +97,7 @@ func TestRemainingIsKnown(t *testing.T) {
 	bearer, counts := w.account(t, "acc_1"), w.store
 	for i, test := range []struct {
 		target string
-		store  store.Store
+		store  gate.Store
 		status int
 		want   any
 	}{
@@ -151,7 +151,7 @@ func TestRecordedRequest(t *testing.T) {
 		return nil
 	}
 	w.get(t, convert, w.account(t, "acc_1"))
-	calls, err := w.store.Recent(t.Context(), "acc_1", noon)
+	calls, err := w.db.Recent(t.Context(), "acc_1", noon)
 	if err != nil || len(calls) != 1 || calls[0].Method != http.MethodGet || calls[0].Path != convert {
 		t.Errorf("got %+v, %v", calls, err)
 	}
@@ -160,7 +160,7 @@ func TestRecordedRequest(t *testing.T) {
 // deleting is a store whose account is deleted as soon as it has granted
 // something to it, and put again.
 type deleting struct {
-	store.Store
+	*storetest.Store
 	again bool
 }
 
@@ -170,7 +170,7 @@ func (d deleting) Grant(ctx context.Context, hash token.Hash, now time.Time) (st
 		err = d.DeleteAccount(ctx, grant.Account)
 	}
 	if err == nil && d.again {
-		_, err = storetest.PutAccount(ctx, d, store.Account{ID: grant.Account, Plan: grant.Plan, CreatedAt: now})
+		_, err = storetest.PutAccount(ctx, d.Book, store.Account{ID: grant.Account, Plan: grant.Plan, CreatedAt: now})
 	}
 	return grant, err
 }
@@ -182,7 +182,7 @@ func TestDeletedBeforeTake(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		w := newWorld(t, nil)
 		bearer := w.account(t, "acc_1")
-		w.gate.Store = func() (gate.Store, error) { return deleting{w.store, again}, nil }
+		w.gate.Store = func() (gate.Store, error) { return deleting{w.db, again}, nil }
 		w.next = noUpstream(t)
 		got := w.get(t, convert, bearer)
 		if got.Code != http.StatusUnauthorized || !strings.Contains(got.Body.String(), `"invalid_token"`) {
@@ -201,7 +201,7 @@ func TestDeletedBeforeRecord(t *testing.T) {
 	w := newWorld(t, nil)
 	bearer := w.account(t, "acc_1")
 	w.next = func(rw http.ResponseWriter, r *http.Request) error {
-		if err := w.store.DeleteAccount(r.Context(), "acc_1"); err != nil {
+		if err := w.db.DeleteAccount(r.Context(), "acc_1"); err != nil {
 			return err
 		}
 		w.account(t, "acc_1")
@@ -211,7 +211,7 @@ func TestDeletedBeforeRecord(t *testing.T) {
 	if answer := w.get(t, convert, bearer); answer.Code != http.StatusOK {
 		t.Errorf("got %d, want the upstream's answer", answer.Code)
 	}
-	if calls, err := w.store.Recent(t.Context(), "acc_1", noon); len(calls) != 0 || err != nil {
+	if calls, err := w.db.Recent(t.Context(), "acc_1", noon); len(calls) != 0 || err != nil {
 		t.Errorf("the next account has the calls %+v, %v", calls, err)
 	}
 }

@@ -36,7 +36,7 @@ func TestRefusedCallsAreRecorded(t *testing.T) {
 		{all, "GET", "/api/usage?days=x", "", "", 400, "key_acc_1", "invalid_request"},
 	} {
 		answer := w.send(t, c.method, c.target, c.body, "Authorization: Bearer "+c.bearer, c.header)
-		recent, err := w.store.Recent(t.Context(), "acc_1", noon)
+		recent, err := w.db.Recent(t.Context(), "acc_1", noon)
 		if err != nil || answer.Code != c.status || len(recent) != i+1 {
 			t.Fatalf("%s %s: got %d %s, and %d recent calls (%v), want %d and %d", c.method, c.target, answer.Code, answer.Body, len(recent), err, c.status, i+1)
 		}
@@ -54,7 +54,7 @@ func TestRefusedCallsAreRecorded(t *testing.T) {
 			t.Errorf("%s: counted %d", endpoint, n)
 		}
 	}
-	key, err := w.store.Key(t.Context(), "acc_1", "key_few")
+	key, err := w.db.Key(t.Context(), "acc_1", "key_few")
 	if err != nil || key.LastUsedAt.IsZero() {
 		t.Errorf("the key: got %+v (%v)", key, err)
 	}
@@ -71,7 +71,7 @@ func TestNoRecordOfUnknownTokens(t *testing.T) {
 	for _, header := range []string{"", "Authorization: Bearer " + bearer, "Authorization: Bearer nonsense"} {
 		w.send(t, "GET", convert, "", header)
 	}
-	if recent, err := w.store.Recent(t.Context(), "acc_1", noon); len(recent) != 0 || err != nil {
+	if recent, err := w.db.Recent(t.Context(), "acc_1", noon); len(recent) != 0 || err != nil {
 		t.Errorf("got %+v (%v)", recent, err)
 	}
 }

@@ -124,7 +124,7 @@ func orGet(method string) string {
 
 func disable(t *testing.T, w *world) {
 	t.Helper()
-	_, err := w.store.ChangeAccount(t.Context(), "acc_1", func(a *store.Account, _ bool) error {
+	_, err := w.db.ChangeAccount(t.Context(), "acc_1", func(a *store.Account, _ bool) error {
 		a.Disabled = true
 		return nil
 	})
@@ -136,7 +136,7 @@ func disable(t *testing.T, w *world) {
 func onPlan(plan string) func(*testing.T, *world) {
 	return func(t *testing.T, w *world) {
 		t.Helper()
-		_, err := w.store.ChangeAccount(t.Context(), "acc_1", func(a *store.Account, _ bool) error {
+		_, err := w.db.ChangeAccount(t.Context(), "acc_1", func(a *store.Account, _ bool) error {
 			a.Plan = plan
 			return nil
 		})

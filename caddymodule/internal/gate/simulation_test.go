@@ -27,7 +27,7 @@ import (
 type simulation struct {
 	*rapid.T
 	t       *testing.T
-	db      store.Store
+	db      *storetest.Store
 	model   *model
 	world   *world
 	account string
@@ -86,13 +86,13 @@ func (s *simulation) with(step func()) func(*rapid.T) {
 	}
 }
 
-func newSimulation(r *rapid.T, t *testing.T, db store.Store) *simulation {
+func newSimulation(r *rapid.T, t *testing.T, db *storetest.Store) *simulation {
 	era := rapid.SampledFrom(eras).Draw(r, "era")
 	start, err := time.Parse(time.RFC3339, era.start)
 	s := &simulation{
 		T: r, t: t, db: db, account: newID(t),
 		model: &model{plan: "one", paces: map[modelPace]modelLevel{}},
-		world: &world{now: start, outcomes: map[string]int{}, store: db},
+		world: &world{now: start, outcomes: map[string]int{}, store: db, db: db},
 	}
 	s.must(err)
 	s.model.account = s.account

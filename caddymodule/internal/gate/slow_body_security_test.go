@@ -80,7 +80,7 @@ func TestSlowBodyOfRevokedKey(t *testing.T) {
 	bearer := w.account(t, "acc_1")
 	w.next = noUpstream(t)
 	answer := sendSlowly(t, w, bearer, func() {
-		if err := w.store.RevokeKey(t.Context(), "acc_1", "key_acc_1", w.clock()); err != nil {
+		if err := w.db.RevokeKey(t.Context(), "acc_1", "key_acc_1", w.clock()); err != nil {
 			t.Error(err)
 		}
 	})

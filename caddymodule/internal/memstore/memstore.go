@@ -1,180 +1,174 @@
-// Package memstore is a minimal store in memory, for tests. It shows how
-// little store.Store requires: one mutex and maps. It keeps ended keys and
-// old counts until their account is deleted.
+// Package memstore is a book.Engine in memory, for tests and as the shortest
+// description of what an engine does. It keeps nothing after the process and
+// deletes nothing that expires.
 package memstore
 
 import (
+	"bytes"
 	"context"
+	"iter"
 	"maps"
-	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/keyring"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// Store is a store.Store in memory.
-type Store struct {
-	mu         sync.Mutex // guards the following
+// engine is a book.Engine. One mutex makes each method one step.
+type engine struct {
+	mu         sync.Mutex // guards what follows
 	accounts   map[string]*account
-	tokens     map[token.Hash]*store.Key
+	holders    map[token.Hash]string // the account that got a token last
+	spaces     map[string]rows       // those with a name
+	log        []book.LogEntry
+	lastID     store.EntryID
 	lastHandle store.Handle
-	start      time.Time // of the clock of the buckets, before all calls
-	reports
 }
 
-var _ store.Store = (*Store)(nil)
-
 type account struct {
-	store.Account
-	// handle differs from that of a deleted account with the same id.
+	*book.Account
 	handle  store.Handle
-	keys    keyring.Ring
 	counts  map[counter]int64
 	buckets map[pace]store.Bucket
-	recent  []store.Record // newest first
+	rows    rows
 }
 
 // counter is a counter of a key, or of the account if key is empty.
 type counter struct {
-	key      string
-	day      calendar.Day
-	endpoint string
+	key string
+	store.Count
 }
 
-// pace is a pace of a key, or of the account if key is empty.
+// pace is a bucket of a key, or of the account if key is empty.
 type pace struct {
-	key      string
-	endpoint string
-	period   store.Period
+	key, endpoint string
+	period        store.Period
 }
 
-// New returns an empty store.
-func New() *Store {
-	return &Store{accounts: map[string]*account{}, tokens: map[token.Hash]*store.Key{}, start: time.Now().AddDate(-1, 0, 0), reports: newReports()}
+type rows map[string]book.Row
+
+// New returns an empty engine.
+func New() book.Engine {
+	return &engine{accounts: map[string]*account{}, holders: map[token.Hash]string{}, spaces: map[string]rows{}}
 }
 
-func (s *Store) lock() (unlock func()) {
-	s.mu.Lock()
-	return s.mu.Unlock
+// lock locks the engine until the end of the function that defers it.
+func (e *engine) lock() (unlock func()) {
+	e.mu.Lock()
+	return e.mu.Unlock
 }
 
-// find returns an account, or one without an id if there is none or the
-// handle is that of a deleted one.
-func (s *Store) find(id string, handle store.Handle) *account {
-	a := s.accounts[id]
-	if a == nil || handle != 0 && handle != a.handle {
-		return new(account)
+// find returns an account, nil if there is none or if the handle is that of a
+// deleted one.
+func (e *engine) find(id string, handle store.Handle) *account {
+	if a := e.accounts[id]; a != nil && (handle == 0 || handle == a.handle) {
+		return a
 	}
-	return a
+	return nil
 }
 
-// Grant implements store.Grants.
-func (s *Store) Grant(_ context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
-	defer s.lock()()
-	k := s.tokens[hash]
-	if k == nil || !k.Live(now) || s.accounts[k.Account].Disabled {
+// live returns the key of an account that has a token and is live at a time,
+// nil if there is none.
+func (a *account) live(hash token.Hash, at time.Time) *book.Key {
+	if a != nil {
+		for _, k := range a.Keys {
+			if k.Hash == hash && k.Live(at) {
+				return k
+			}
+		}
+	}
+	return nil
+}
+
+func (e *engine) Grant(_ context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
+	defer e.lock()()
+	a := e.accounts[e.holders[hash]]
+	k := a.live(hash, now)
+	if k == nil || a.Disabled {
 		return store.Grant{}, store.ErrNoGrant
 	}
-	a := s.accounts[k.Account]
-	return store.Grant{
-		Account: a.ID, Plan: a.Plan, Key: k.ID, KeyName: k.Name,
-		Abilities: strings.Join(k.Abilities, " "), Overrides: a.Overrides,
-		Restriction: k.Restriction(), Handle: a.handle,
-	}, nil
+	return a.grant(k), nil
 }
 
-// Confirm implements store.Grants.
-func (s *Store) Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
-	return s.Grant(ctx, hash, now)
+func (a *account) grant(k *book.Key) store.Grant {
+	g := a.Grant(k)
+	g.Handle = a.handle
+	return g
 }
 
-// GrantAccount implements store.Grants.
-func (s *Store) GrantAccount(_ context.Context, account string, _ bool) (store.Grant, error) {
-	defer s.lock()()
-	a := s.accounts[account]
+func (e *engine) Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
+	return e.Grant(ctx, hash, now)
+}
+
+func (e *engine) GrantAccount(_ context.Context, id string, _ bool) (store.Grant, error) {
+	defer e.lock()()
+	a := e.accounts[id]
 	switch {
 	case a == nil:
 		return store.Grant{}, store.ErrNotFound
 	case a.Disabled:
 		return store.Grant{}, store.ErrNoGrant
 	}
-	return store.Grant{Account: a.ID, Plan: a.Plan, Overrides: a.Overrides, Handle: a.handle}, nil
+	return a.grant(nil), nil
 }
 
-// Take implements store.Counter.
-func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
-	defer s.lock()()
-	a := s.find(call.Account, call.Handle)
-	if a.ID == "" {
+func (e *engine) Take(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
+	defer e.lock()()
+	a, cost := e.find(call.Account, call.Handle), call.Weight()
+	if a == nil {
 		return false, store.ErrNoGrant
 	}
-	now, cost := s.clock(&call), call.Weight()
-	for i, limit := range limits {
-		rooms[i] = a.room(&call, limit, now)
-	}
+	a.setRooms(&call, limits, rooms)
 	if slices.ContainsFunc(rooms, func(room store.Room) bool { return room.Remaining < cost }) {
 		return false, nil
 	}
-	for _, c := range counters(&call) {
-		a.counts[c] += cost
-	}
-	for i, limit := range limits {
+	a.count(&call, cost)
+	for _, limit := range limits {
 		if limit.Period.IsPace() {
 			bucket := a.buckets[paceOf(&call, limit)]
-			bucket.Take(limit, now, cost)
+			bucket.Take(limit, clock(&call), cost)
 			a.buckets[paceOf(&call, limit)] = bucket
 		}
-		rooms[i] = a.room(&call, limit, now)
 	}
+	a.setRooms(&call, limits, rooms)
 	return true, nil
 }
 
-// Rooms implements store.Counter.
-func (s *Store) Rooms(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) error {
-	defer s.lock()()
-	a := s.find(call.Account, call.Handle)
-	if a.ID == "" {
+func (e *engine) Rooms(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) error {
+	defer e.lock()()
+	a := e.find(call.Account, call.Handle)
+	if a == nil {
 		return store.ErrNoGrant
 	}
-	for i, limit := range limits {
-		rooms[i] = a.room(&call, limit, s.clock(&call))
+	a.setRooms(&call, limits, rooms)
+	return nil
+}
+
+func (e *engine) GiveBack(_ context.Context, call store.Call) error {
+	defer e.lock()()
+	if a := e.find(call.Account, call.Handle); a != nil {
+		a.count(&call, -call.Weight())
 	}
 	return nil
 }
 
-// GiveBack implements store.Counter.
-func (s *Store) GiveBack(_ context.Context, call store.Call) error {
-	defer s.lock()()
-	a := s.find(call.Account, call.Handle)
-	for _, c := range counters(&call) {
-		if a.counts[c] > 0 {
-			a.counts[c] = max(0, a.counts[c]-call.Weight())
-		}
+// count adds to the counters of a call: that of the account, and with a Key
+// that of the key. None falls below zero.
+func (a *account) count(call *store.Call, cost int64) {
+	for _, key := range slices.Compact([]string{"", call.Key}) {
+		c := counter{key, store.Count{Day: call.Day, Endpoint: call.Endpoint}}
+		a.counts[c] = max(0, a.counts[c]+cost)
 	}
-	return nil
 }
 
-// clock returns when the call came by the clock of the buckets.
-func (s *Store) clock(call *store.Call) time.Duration { return call.At.Sub(s.start) }
+// clock is the time of a call for buckets.
+func clock(call *store.Call) time.Duration { return time.Duration(call.At.UnixNano()) }
 
-// counters returns the counters of a call.
-func counters(call *store.Call) []counter {
-	list := []counter{{"", call.Day, call.Endpoint}}
-	if call.Key != "" {
-		list = append(list, counter{call.Key, call.Day, call.Endpoint})
-	}
-	return list
-}
-
-// holder returns the key of the counters that a limit of a call covers,
-// empty for those of the account.
-func holder(call *store.Call, limit store.Limit) string {
+func keyOf(call *store.Call, limit store.Limit) string {
 	if limit.OfKey {
 		return call.Key
 	}
@@ -182,144 +176,280 @@ func holder(call *store.Call, limit store.Limit) string {
 }
 
 func paceOf(call *store.Call, limit store.Limit) pace {
-	return pace{holder(call, limit), limit.Endpoint, limit.Period}
+	return pace{keyOf(call, limit), limit.Endpoint, limit.Period}
 }
 
-// room returns what a limit still admits.
-func (a *account) room(call *store.Call, limit store.Limit, now time.Duration) store.Room {
-	if limit.Period.IsPace() {
-		return a.buckets[paceOf(call, limit)].Room(limit, now)
+func (a *account) setRooms(call *store.Call, limits []store.Limit, rooms []store.Room) {
+	for i, limit := range limits {
+		if limit.Period.IsPace() {
+			rooms[i] = a.buckets[paceOf(call, limit)].Room(limit, clock(call))
+			continue
+		}
+		first, last := call.Day, call.Day
+		if limit.Period == store.Month {
+			first, last = call.Day.Month()
+		}
+		left := limit.Max
+		for c := range a.usedOn(keyOf(call, limit), first, last) {
+			if c.Endpoint == limit.Endpoint || limit.Endpoint == store.All && c.Endpoint != call.Except {
+				left -= c.Used
+			}
+		}
+		rooms[i] = store.Room{Remaining: max(0, left)}
 	}
-	return store.Room{Remaining: max(0, limit.Max-a.used(call, limit))}
 }
 
-// used returns the sum of the counters that a limit of a day or a month
-// covers.
-func (a *account) used(call *store.Call, limit store.Limit) (sum int64) {
-	first, last := call.Day, call.Day
-	if limit.Period == store.Month {
-		first, last = call.Day.Month()
-	}
-	for c, used := range a.counts {
-		covered := c.endpoint == limit.Endpoint || limit.Endpoint == store.All && c.endpoint != call.Except
-		if covered && c.key == holder(call, limit) && first <= c.day && c.day <= last {
-			sum += used
+// usedOn returns the counts above zero of a key, or of the account if key is
+// empty, on the days from first to last.
+func (a *account) usedOn(key string, first, last calendar.Day) iter.Seq[store.Count] {
+	return func(yield func(store.Count) bool) {
+		for c, used := range a.counts {
+			if c.Used = used; used > 0 && c.key == key && first <= c.Day && c.Day <= last && !yield(c.Count) {
+				return
+			}
 		}
 	}
-	return sum
 }
 
-// ChangeAccount implements store.Accounts.
-func (s *Store) ChangeAccount(_ context.Context, id string, change func(*store.Account, bool) error) (store.Account, error) {
-	defer s.lock()()
-	a, exists := s.accounts[id]
-	if !exists {
-		a = &account{Account: store.Account{ID: id}, counts: map[counter]int64{}, buckets: map[pace]store.Bucket{}}
+func (e *engine) Counts(_ context.Context, id, key string, first, last calendar.Day) (list []store.Count, err error) {
+	defer e.lock()()
+	if a := e.accounts[id]; a != nil {
+		list = slices.Collect(a.usedOn(key, first, last))
 	}
-	changed := a.Account
-	changed.Overrides = slices.Clone(a.Overrides) // grants share those of a
-	if err := change(&changed, exists); err != nil {
-		return store.Account{}, err
-	}
-	changed.ID = id
-	if exists {
-		changed.CreatedAt = a.CreatedAt
-	} else {
-		s.lastHandle++
-		a.handle = s.lastHandle
-		s.accounts[id] = a
-	}
-	a.Account = changed
-	return changed, nil
+	return list, nil
 }
 
-// ChangeAccounts implements store.Accounts.
-func (s *Store) ChangeAccounts(ctx context.Context, ids []string, change func(int, *store.Account, bool) error) ([]store.Account, []error) {
-	accounts, errs := make([]store.Account, len(ids)), make([]error, len(ids))
+func (e *engine) CountsOfAccounts(ctx context.Context, ids []string, first, last calendar.Day) (list []store.AccountCount, err error) {
+	for _, id := range ids {
+		counts, _ := e.Counts(ctx, id, "", first, last) // never fails
+		for _, c := range counts {
+			list = append(list, store.AccountCount{Account: id, Count: c})
+		}
+	}
+	return list, nil
+}
+
+func (e *engine) ResetCounts(_ context.Context, id string, keys []string, endpoint string, day calendar.Day) error {
+	defer e.lock()()
+	if a := e.accounts[id]; a != nil {
+		maps.DeleteFunc(a.counts, func(c counter, _ int64) bool {
+			return c.Day == day && (endpoint == "" || c.Endpoint == endpoint) && (c.key == "" || slices.Contains(keys, c.key))
+		})
+	}
+	return nil
+}
+
+func (e *engine) Change(_ context.Context, at time.Time, ids []string, edit func(int, *book.Account) error) []error {
+	defer e.lock()()
+	errs := make([]error, len(ids))
 	for i, id := range ids {
-		accounts[i], errs[i] = s.ChangeAccount(ctx, id, func(a *store.Account, exists bool) error { return change(i, a, exists) })
+		errs[i] = e.change(at, id, func(a *book.Account) error { return edit(i, a) })
 	}
-	return accounts, errs
+	return errs
 }
 
-// Account implements store.Accounts.
-func (s *Store) Account(_ context.Context, id string) (store.Account, error) {
-	defer s.lock()()
-	a := s.find(id, 0)
-	if a.ID == "" {
-		return store.Account{}, store.ErrNotFound
+func (e *engine) change(at time.Time, id string, edit func(*book.Account) error) error {
+	a := e.accounts[id]
+	if a == nil {
+		e.lastHandle++
+		a = &account{handle: e.lastHandle, counts: map[counter]int64{}, buckets: map[pace]store.Bucket{}, rows: rows{}}
 	}
-	return a.Account, nil
+	step, err := book.NewStep(id, a.Account, at, time.Now(), edit)
+	if err != nil {
+		return err
+	}
+	for _, k := range step.Claims {
+		if other := e.holders[k.Hash]; other != id && e.accounts[other].live(k.Hash, at) != nil {
+			return store.ErrTokenTaken
+		}
+	}
+	if !a.rows.commit(step.After.Rows) {
+		return book.ErrConflict
+	}
+
+	for _, k := range step.Claims {
+		e.holders[k.Hash] = id
+	}
+	maps.DeleteFunc(a.counts, func(c counter, _ int64) bool { return slices.Contains(step.After.Retired, c.key) })
+	for _, l := range step.After.Log {
+		e.lastID = e.lastID.Next(l.At)
+		l.ID = e.lastID
+		e.log = append(e.log, l)
+	}
+	if delete(e.accounts, id); step.After.Exists {
+		a.Account = step.After.Clone()
+		e.accounts[id] = a
+	}
+	return nil
 }
 
-// ListAccounts implements store.Accounts.
-func (s *Store) ListAccounts(_ context.Context, after string, limit int) (list []store.Account, err error) {
-	defer s.lock()()
-	for _, id := range slices.Sorted(maps.Keys(s.accounts)) {
+func (e *engine) Get(_ context.Context, id string) (*book.Account, error) {
+	defer e.lock()()
+	if a := e.accounts[id]; a != nil {
+		return a.Clone(), nil
+	}
+	return nil, store.ErrNotFound
+}
+
+func (e *engine) List(_ context.Context, after string, limit int, _ bool) (list []*book.Account, err error) {
+	defer e.lock()()
+	for _, id := range slices.Sorted(maps.Keys(e.accounts)) {
 		if id > after && len(list) < limit {
-			list = append(list, s.accounts[id].Account)
+			list = append(list, e.accounts[id].Clone())
 		}
 	}
 	return list, nil
 }
 
-// DeleteAccount implements store.Accounts.
-func (s *Store) DeleteAccount(_ context.Context, id string) error {
-	defer s.lock()()
-	if s.accounts[id] == nil {
-		return store.ErrNotFound
+func (e *engine) Holder(_ context.Context, hash token.Hash) (string, error) {
+	defer e.lock()()
+	if id, known := e.holders[hash]; known {
+		return id, nil
 	}
-	delete(s.accounts, id)
-	maps.DeleteFunc(s.tokens, func(_ token.Hash, k *store.Key) bool { return k.Account == id })
+	return "", store.ErrNotFound
+}
+
+func (e *engine) HolderOfKey(_ context.Context, id string) (string, error) {
+	defer e.lock()()
+	for _, a := range e.accounts {
+		if a.Find(id) != nil {
+			return a.ID, nil
+		}
+	}
+	return "", store.ErrNotFound
+}
+
+func (e *engine) Totals(context.Context) (t store.Totals, err error) {
+	defer e.lock()()
+	t.Accounts = len(e.accounts)
+	for _, a := range e.accounts {
+		for _, k := range a.Keys {
+			if k.Live(time.Now()) {
+				t.LiveKeys++
+			}
+		}
+	}
+	return t, nil
+}
+
+// rowsOf returns the rows of a space, nil for an account that does not exist.
+func (e *engine) rowsOf(of book.Space) rows {
+	if of.Account != "" {
+		if a := e.find(of.Account, of.Handle); a != nil {
+			return a.rows
+		}
+		return nil
+	}
+	if e.spaces[of.Name] == nil {
+		e.spaces[of.Name] = rows{}
+	}
+	return e.spaces[of.Name]
+}
+
+// get returns a row, without a Value if there is none or it has expired.
+func (r rows) get(key string) book.Row {
+	if row := r[key]; row.Expires.IsZero() || time.Now().Before(row.Expires) {
+		return book.Row{Key: key, Value: row.Value, Expires: row.Expires}
+	}
+	return book.Row{Key: key}
+}
+
+// all returns the rows whose keys are not before from and before to, all behind
+// from if to is empty, in the order of their keys.
+func (r rows) all(from, to string) iter.Seq[book.Row] {
+	return func(yield func(book.Row) bool) {
+		for _, key := range slices.Sorted(maps.Keys(r)) {
+			row := r.get(key)
+			if row.Value != nil && key >= from && (to == "" || key < to) && !yield(row) {
+				return
+			}
+		}
+	}
+}
+
+// commit makes all writes, or none if a row is not as expected.
+func (r rows) commit(writes []book.Write) bool {
+	for _, w := range writes {
+		if value := r.get(w.Key).Value; w.Check && (!bytes.Equal(value, w.Old) || (value == nil) != (w.Old == nil)) {
+			return false
+		}
+	}
+	for _, w := range writes {
+		r[w.Key] = w.Row
+	}
+	return true
+}
+
+func (e *engine) GetRows(_ context.Context, of book.Space, keys ...string) (list []book.Row, err error) {
+	defer e.lock()()
+	for _, key := range keys {
+		list = append(list, e.rowsOf(of).get(key))
+	}
+	return list, nil
+}
+
+func (e *engine) Scan(_ context.Context, limit int, ranges ...book.Range) ([][]book.Row, error) {
+	defer e.lock()()
+	lists := make([][]book.Row, len(ranges))
+	for i, r := range ranges {
+		all := slices.Collect(e.rowsOf(r.Space).all(r.From, r.To))
+		lists[i] = all[:min(len(all), limit)]
+		limit -= len(lists[i])
+	}
+	return lists, nil
+}
+
+func (e *engine) Commit(_ context.Context, batches ...book.Batch) []error {
+	defer e.lock()()
+	errs := make([]error, len(batches))
+	for i, b := range batches {
+		if of := e.rowsOf(b.Space); of != nil && !of.commit(b.Writes) {
+			errs[i] = book.ErrConflict
+		}
+	}
+	return errs
+}
+
+func (e *engine) Entries(_ context.Context, after, before store.EntryID, reverse bool, limit int) (list []book.LogEntry, err error) {
+	defer e.lock()()
+	for _, l := range e.log {
+		if l.ID.Compare(after) > 0 && (before == store.EntryID{} || l.ID.Compare(before) < 0) {
+			list = append(list, l)
+		}
+	}
+	if reverse {
+		slices.Reverse(list)
+	}
+	return list[:min(len(list), limit)], nil
+}
+
+func (e *engine) Dump(_ context.Context, spaces []book.Space, write func(book.Piece) error) error {
+	e.mu.Lock()
+	var pieces []book.Piece
+	for id, a := range e.accounts {
+		pieces = append(pieces, book.Piece{Document: a.Clone()})
+		for c, used := range a.counts {
+			if c.Used = used; used > 0 {
+				pieces = append(pieces, book.Piece{Count: &store.StoredCount{Account: id, Key: c.key, Count: c.Count}})
+			}
+		}
+		spaces = append(spaces, book.Space{Account: id})
+	}
+	for _, of := range spaces {
+		for row := range e.rowsOf(of).all("", "") {
+			pieces = append(pieces, book.Piece{Space: of, Row: &row})
+		}
+	}
+	for _, l := range e.log {
+		pieces = append(pieces, book.Piece{Entry: &l})
+	}
+	e.mu.Unlock()
+	for _, p := range pieces {
+		if err := write(p); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// Record implements store.Usage.
-func (s *Store) Record(record store.Record) {
-	defer s.lock()()
-	a := s.find(record.Account, record.Handle)
-	if a.ID == "" {
-		return
-	}
-	if k := a.keys.Find(record.Key); k != nil {
-		if record.At.After(k.LastUsedAt) {
-			k.LastUsedAt, k.LastUsedFrom = record.At, record.From
-		}
-	}
-	record.Handle, record.From, record.Path = 0, netip.Addr{}, store.CutPath(record.Path)
-	a.recent = store.LastCalls(slices.Insert(a.recent, 0, record))
-}
-
-// Recent implements store.Usage.
-func (s *Store) Recent(_ context.Context, account string, now time.Time) (list []store.Record, err error) {
-	defer s.lock()()
-	for _, record := range s.find(account, 0).recent {
-		if !record.At.Before(now.Add(-store.RecentFor)) {
-			list = append(list, record)
-		}
-	}
-	return list, nil
-}
-
-// Counts implements store.Usage.
-func (s *Store) Counts(_ context.Context, account, key string, first, last calendar.Day) (list []store.Count, err error) {
-	defer s.lock()()
-	for c, used := range s.find(account, 0).counts {
-		if used > 0 && c.key == key && first <= c.day && c.day <= last {
-			list = append(list, store.Count{Day: c.day, Endpoint: c.endpoint, Used: used})
-		}
-	}
-	return list, nil
-}
-
-// ResetCounts implements store.Usage.
-func (s *Store) ResetCounts(_ context.Context, account, endpoint string, day calendar.Day) error {
-	defer s.lock()()
-	maps.DeleteFunc(s.find(account, 0).counts, func(c counter, _ int64) bool {
-		return c.day == day && (endpoint == "" || c.endpoint == endpoint)
-	})
-	return nil
-}
-
-// Check implements store.Health.
-func (*Store) Check(context.Context) error { return nil }
+func (*engine) Check(context.Context) error { return nil }

@@ -4,11 +4,10 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/memstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 func TestStore(t *testing.T) {
-	t.Parallel()
-	storetest.Run(t, func(*testing.T) store.Store { return memstore.New() })
+	storetest.Run(t, func(*testing.T) book.Engine { return memstore.New() })
 }

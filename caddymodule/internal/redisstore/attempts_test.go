@@ -26,7 +26,7 @@ import (
 // sharedGates are limiters with connections of their own.
 type sharedGates struct {
 	testing.TB
-	stores []*redisstore.Store
+	stores []*gate
 	gates  []*login.Shared
 	next   atomic.Int64
 	log    bytes.Buffer
@@ -38,14 +38,14 @@ func openGates(t testing.TB, url string, timeout time.Duration) *sharedGates {
 	outages := outage.New(slog.New(slog.NewTextHandler(&g.log, nil)), slog.LevelError, "limiting logins")
 	for range 3 {
 		s := openStore(t, redisstore.Options{URL: url, Timeout: timeout})
-		g.stores, g.gates = append(g.stores, s), append(g.gates, login.NewShared(s.Attempts(), timeout, outages))
+		g.stores, g.gates = append(g.stores, s), append(g.gates, login.NewShared(s.redis.Attempts(), timeout, outages))
 	}
 	return g
 }
 
 // work tells whether all stores work.
 func (g *sharedGates) work() bool {
-	return !slices.ContainsFunc(g.stores, func(s *redisstore.Store) bool { return s.Check(g.Context()) != nil })
+	return !slices.ContainsFunc(g.stores, func(s *gate) bool { return s.Check(g.Context()) != nil })
 }
 
 func (g *sharedGates) try(address, email string) (login.Attempt, time.Duration) {
@@ -175,7 +175,7 @@ func TestAttemptsAgainstModel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	o := redisstore.Options{URL: server.URL()}
-	cells := []*movedClock{{Attempts: openStore(t, o).Attempts()}, {Attempts: openStore(t, o).Attempts()}}
+	cells := []*movedClock{{Attempts: openStore(t, o).redis.Attempts()}, {Attempts: openStore(t, o).redis.Attempts()}}
 	outages := outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "test")
 	logintest.CheckModel(t, func(t *rapid.T) logintest.Setup {
 		if _, err := server.Do("FLUSHALL"); err != nil {
@@ -240,7 +240,7 @@ func TestAttemptsOutage(t *testing.T) {
 func TestAttemptsSwap(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	cells := openStore(t, redisstore.Options{URL: server.URL()}).Attempts()
+	cells := openStore(t, redisstore.Options{URL: server.URL()}).redis.Attempts()
 	key := login.CellKey{Kind: login.ClientCell, ID: "id"}
 	soon, later := time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
 	one, two := []byte("\x00\r\n\xff"), bytes.Repeat([]byte{1, 0}, 1<<14)
@@ -283,7 +283,7 @@ func TestAttemptsSwap(t *testing.T) {
 func TestAttemptsLateChange(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	cells := openStore(t, redisstore.Options{URL: server.URL()}).Attempts()
+	cells := openStore(t, redisstore.Options{URL: server.URL()}).redis.Attempts()
 	key := login.CellKey{Kind: login.AccountCell, ID: "id"}
 	// A change before loads the script: the late one is sent in one command.
 	cell, _, err := cells.Swap(t.Context(), key, login.Change{})

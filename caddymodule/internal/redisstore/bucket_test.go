@@ -79,19 +79,8 @@ func takePace(t *testing.T, s *Store, call store.Call, limit store.Limit, cost i
 // openBuckets opens a store with an account.
 func openBuckets(t *testing.T) (*Store, store.Call) {
 	t.Helper()
-	s, err := Open(Options{URL: redistest.Start(t).URL(), Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() }) // it only waits for recent calls
-	for deadline := time.Now().Add(30 * time.Second); s.Check(t.Context()) != nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the store does not work")
-		}
-	}
-	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
-		t.Fatal(err)
-	}
+	s := openInside(t, redistest.Start(t))
+	must(t, s.change(t.Context(), time.Now(), "acc_1", next(s)))
 	return s, store.Call{Account: "acc_1", Endpoint: "convert", Day: 20_000}
 }
 

@@ -1,106 +1,68 @@
 package redisstore
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
+	"golang.org/x/sync/errgroup"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/keyring"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
-func keyField(id string) string { return "k:" + id }
-func useField(id string) string { return "u:" + id }
+// changeWithin is how long after its first claim or mark a change can be made.
+// It is longer than each timeout, and shorter than claimedFor and orphanedAfter,
+// after which another gate may undo the claim or the mark.
+const changeWithin = 15 * time.Second
 
-// loaded is an account with all of its keys, as one script read them.
-type loaded struct {
-	*state
-	ring   keyring.Ring
-	tokens map[string]token.Hash // by id of the key
-	rows   map[string]string     // by id, as they are stored
-	// changed are the keys that save writes.
-	changed []*store.Key
-}
+// The results of changeScript.
+const (
+	outdated = iota
+	written
+	otherRow
+)
 
-// load reads an account and its keys.
-func (s *Store) load(ctx context.Context, account string) (*loaded, error) {
-	reply, err := s.client.runWithin(ctx, loadScript, s.stateKeys(account), nil)
-	if err != nil {
-		return nil, err
-	}
-	return decodeLoaded(account, reply)
-}
-
-// decodeLoaded reads the fields of an account, and those of its keys.
-func decodeLoaded(account string, reply []rueidis.RedisMessage) (*loaded, error) {
-	if len(reply) < 2 {
-		return nil, damaged("account "+account, errShort)
-	}
-	state, err := decodeAccount(account, reply[0])
-	if err != nil {
-		return nil, err
-	}
-	l := &loaded{state: state, tokens: map[string]token.Hash{}, rows: map[string]string{}}
-	fields, err := reply[1].AsStrMap()
-	if err != nil {
-		return nil, damaged("account "+account, err)
-	}
-	for field, row := range fields {
-		id, isKey := strings.CutPrefix(field, "k:")
-		if !isKey {
-			continue
-		}
-		key, hash, err := decodeKey(account, id, row)
-		if err != nil {
-			return nil, err
-		}
-		if err := decodeUse(&key, fields[useField(id)]); err != nil {
-			return nil, err
-		}
-		l.ring = append(l.ring, &key)
-		l.tokens[id], l.rows[id] = hash, row
-	}
-	l.ring.Sort()
-	return l, nil
-}
+// errConflict says that another gate changed an account after it was read, or
+// that a change came too late.
+var errConflict = errors.New("the account was changed at the same time")
 
 // newNumber returns a random number for a handle or a version. A counter would
 // repeat numbers after a deletion, and after lost writes.
 func newNumber() string { return strconv.FormatUint(rand.Uint64()|1, 10) }
 
-// errConflict says that another gate changed an account after it was read.
-var errConflict = errors.New("the account was changed at the same time")
+// Change implements book.Engine. It calls edit for one account at a time.
+func (s *Store) Change(ctx context.Context, at time.Time, ids []string, edit func(int, *book.Account) error) []error {
+	errs := make([]error, len(ids))
+	var editing sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(writers)
+	for i, id := range ids {
+		group.Go(func() error {
+			errs[i] = s.change(ctx, at, id, func(a *book.Account) error {
+				editing.Lock()
+				defer editing.Unlock()
+				return edit(i, a)
+			})
+			return nil
+		})
+	}
+	_ = group.Wait() // each account has an error of its own
+	return errs
+}
 
-// change reads an account with its keys, lets edit change them, and writes what
-// has changed, in one atomic step. It begins again after a conflict.
-func (s *Store) change(ctx context.Context, account string, edit func(*loaded) error) error {
+// change changes one account. It begins again after a conflict.
+func (s *Store) change(ctx context.Context, at time.Time, id string, edit func(*book.Account) error) error {
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
 	for {
-		l, err := s.load(ctx, account)
-		if err != nil {
-			return err
-		}
-		before := l.version
-		if err := edit(l); err != nil {
-			return err
-		}
-		dead := l.prune(s.Now())
-		err = s.save(ctx, account, before, l, dead)
-		if err == nil {
-			s.forget(ctx, account, dead)
-			if len(l.changed)+len(dead) > 0 {
-				s.count(ctx, l.changed, dead)
-			}
-			return nil
-		}
+		err := s.newChange(at, id, edit).run(ctx)
 		if !errors.Is(err, errConflict) {
 			return err
 		}
@@ -110,82 +72,223 @@ func (s *Store) change(ctx context.Context, account string, edit func(*loaded) e
 	}
 }
 
-// save writes an account with its keys if its version is still the same. It
-// writes the account also if nothing has changed, so that it is durable.
-func (s *Store) save(ctx context.Context, account, before string, l *loaded, dead []deadKey) error {
-	l.version = newNumber()
-	fields, err := encodeAccount(l.state)
-	if err != nil {
-		return err
-	}
-	args := append([]string{before, strconv.Itoa(len(fields) / 2)}, fields...)
-	var rows []string
-	for _, k := range l.ring {
-		row, err := encodeKey(k, l.tokens[k.ID])
-		if err != nil {
-			return err
-		}
-		if row != l.rows[k.ID] {
-			rows = append(rows, keyField(k.ID), row)
-			l.changed = append(l.changed, k)
-		}
-	}
-	args = append(append(args, strconv.Itoa(len(rows)/2)), rows...)
-	for _, k := range dead {
-		args = append(args, keyField(k.id), useField(k.id))
-	}
-	return s.commit(ctx, account, changeScript, s.stateKeys(account), args)
+// change is one try to change an account.
+type change struct {
+	*Store
+	at   time.Time
+	id   string
+	edit func(*book.Account) error
+
+	before *document // nil for none
+	step   *book.Step
+	handle string
+	// until is the server time until which the change may be made, in
+	// microseconds, or 0 for no end.
+	until  int64
+	mark   string                 // of the account in the set of pending ones
+	made   int64                  // the server time of the change
+	queued []rueidis.RedisMessage // the first entries of the queue
 }
 
-// commit runs a script that changes an account unless its version is another one.
-func (s *Store) commit(ctx context.Context, account string, script *script, keys, args []string) error {
-	// From here on, no grant that is cached already is used, also if the reply
-	// is lost. The second number is for grants that are read until then.
-	epoch := s.epoch(account)
-	epoch.Add(1)
-	defer epoch.Add(1)
-	reply, err := s.client.runWrite(ctx, script, keys, args)
-	if err != nil {
-		return err
-	}
-	if written, err := reply.AsInt64(); err != nil || written == 0 {
-		return errors.Join(errConflict, err)
+func (s *Store) newChange(at time.Time, id string, edit func(*book.Account) error) *change {
+	return &change{Store: s, at: at, id: id, edit: edit}
+}
+
+// steps are the steps of a change. write makes it. What is written before means
+// nothing without it, and what follows is repeated by others, or only needed for
+// totals and to save memory. So a gate can end between two steps.
+func (c *change) steps() []func(context.Context) error {
+	return []func(context.Context) error{c.read, c.claim, c.pend, c.list, c.write, c.publish, c.settle}
+}
+
+func (c *change) run(ctx context.Context) error {
+	for _, step := range c.steps() {
+		if err := step(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// maxDeletions is how many old keys one change deletes. More would take too
-// long.
-const maxDeletions = 200
-
-// deadKey is a key that is not listed any more.
-type deadKey struct {
-	id   string
-	hash token.Hash
+// read reads the document and lets edit change it.
+func (c *change) read(ctx context.Context) (err error) {
+	if c.before, err = c.Store.read(ctx, c.id); err != nil {
+		return err
+	}
+	var before *book.Account
+	if c.before != nil {
+		before, c.handle = c.before.Account, c.before.handle
+	}
+	if c.step, err = book.NewStep(c.id, before, c.at, c.Now(), c.edit); err != nil && before == nil {
+		return cmp.Or(c.confirmDeleted(ctx), err)
+	}
+	return err
 }
 
-// prune removes the keys that ended long ago, or of which there are too many.
-func (l *loaded) prune(now time.Time) (dead []deadKey) {
-	ended := map[token.Kind][]*store.Key{}
-	for _, k := range l.ring {
-		if !k.Live(now) {
-			ended[k.Kind] = append(ended[k.Kind], k)
-		}
+// confirmDeleted waits until the replicas have what was written before: an earlier
+// try may have deleted the account, but not on enough replicas.
+func (c *change) confirmDeleted(ctx context.Context) error {
+	if c.client.options.WaitReplicas == 0 {
+		return nil
 	}
-	for kind, keys := range ended {
-		slices.SortFunc(keys, func(a, b *store.Key) int { return b.EndedAt().Compare(a.EndedAt()) })
-		for i, k := range keys {
-			old := now.Sub(k.EndedAt()) > store.RevokedFor
-			if kind == token.Login {
-				old = !k.ExpiresAt.IsZero() && now.Sub(k.ExpiresAt) > expiredFor
-			}
-			if (old || i >= store.MaxEndedKeys) && len(dead) < maxDeletions {
-				dead = append(dead, deadKey{k.ID, l.tokens[k.ID]})
-			}
-		}
+	_, err := c.client.runWrite(ctx, pingScript, []string{c.prefix + ":{" + c.id + "}:check"}, nil)
+	return err
+}
+
+// begun limits the time of the change, which began at a server time.
+func (c *change) begun(at int64) {
+	until := at + changeWithin.Microseconds()
+	if c.until == 0 || until < c.until {
+		c.until = until
 	}
-	l.ring = slices.DeleteFunc(l.ring, func(k *store.Key) bool {
-		return slices.ContainsFunc(dead, func(d deadKey) bool { return d.id == k.ID })
+}
+
+// list adds a new account to the list of all accounts. It comes before the
+// document, so that no account is missing in the list.
+func (c *change) list(ctx context.Context) error {
+	if c.before != nil || !c.step.After.Exists {
+		return nil
+	}
+	c.handle = newNumber()
+	ctx, cancel := c.client.within(ctx)
+	defer cancel()
+	_, err := c.client.write(ctx, func(to rueidis.CoreClient) rueidis.RedisResult {
+		return to.Do(ctx, to.B().Zadd().Key(c.accountsKey()).ScoreMember().ScoreMember(0, listed(c.id, c.handle)).Build())
 	})
-	return dead
+	return err
+}
+
+// write writes the document, rows and entries of the log.
+func (c *change) write(ctx context.Context) error {
+	if c.step.IsNothing() && len(c.step.After.Log) == 0 {
+		return c.confirmDeleted(ctx)
+	}
+	keys, args := c.request()
+	// From here on, no grant that is cached already is used, also if the reply
+	// is lost. The second number is for grants that are read until then.
+	epoch := c.epoch(c.id)
+	epoch.Add(1)
+	defer epoch.Add(1)
+	reply, err := c.client.runWrite(ctx, changeScript, keys, args)
+	if err != nil {
+		return err
+	}
+	r := reader{reply: reply}
+	result := r.int()
+	c.made, c.queued = r.int(), r.reply
+	switch {
+	case r.err != nil:
+		return damaged("reply", r.err)
+	case result == outdated:
+		return errConflict
+	case result == otherRow:
+		return book.ErrConflict
+	}
+	return nil
+}
+
+// request returns the keys and the arguments of changeScript.
+func (c *change) request() (keys, args []string) {
+	after := c.step.After
+	space := c.spaceKeys(book.Space{Account: c.id})
+	keys = append(space, c.accountKey(c.id), c.queueKey(c.id))
+	version, fields := "", c.fields()
+	if c.before != nil {
+		version = c.before.version
+	}
+	for _, key := range after.Retired {
+		keys = append(keys, c.monthsOf(key)...)
+	}
+	if c.step.IsDeletion() {
+		keys = append(keys, append(c.monthsOf(""), c.accountKey(c.id))...)
+		keys = append(keys, space...)
+		for _, key := range c.step.Before.Counted() {
+			keys = append(keys, c.monthsOf(key)...)
+		}
+	}
+	args = append([]string{version, decimal(c.until), strconv.Itoa(len(fields) / 2)}, fields...)
+	args = append(args, strconv.Itoa(len(after.Rows)))
+	args = appendWrites(args, after.Rows)
+	for _, l := range after.Log {
+		args = append(args, queued(l))
+	}
+	return keys, args
+}
+
+// fields are the fields of the document that differ, and their values. There is
+// always a new version, so that an unchanged document is written as well, and is
+// durable.
+func (c *change) fields() []string {
+	if !c.step.After.Exists {
+		return nil
+	}
+	fields := []string{"i", c.handle, "v", newNumber()}
+	var before book.Parts
+	if c.before != nil {
+		before = c.before.parts
+	}
+	after := c.step.After.Encode()
+	for _, part := range []struct {
+		field      string
+		old, value []byte
+	}{{"a", before.Account, after.Account}, {"k", before.Keys, after.Keys}, {"l", before.Logins, after.Logins}} {
+		if !bytes.Equal(part.old, part.value) {
+			fields = append(fields, part.field, string(part.value))
+		}
+	}
+	return fields
+}
+
+// monthsOf are the keys of all counts of an account, or of a key of it.
+func (c *change) monthsOf(key string) (keys []string) {
+	for _, month := range c.allMonths() {
+		keys = append(keys, c.countsKey(c.id, key, monthOf(month)))
+	}
+	return keys
+}
+
+// settle writes what only totals need, and deletes what means nothing any more.
+// What is left after an error means nothing either, so the error is only logged.
+func (c *change) settle(ctx context.Context) error {
+	var commands []func(rueidis.Builder) rueidis.Completed
+	add := func(command func(rueidis.Builder) rueidis.Completed) { commands = append(commands, command) }
+	for _, k := range c.step.Put {
+		add(func(b rueidis.Builder) rueidis.Completed { return c.countKey(b, k) })
+	}
+	for _, k := range c.step.Ended {
+		add(func(b rueidis.Builder) rueidis.Completed { return b.Zrem().Key(c.liveKeysKey()).Member(k.ID).Build() })
+	}
+	for _, k := range c.step.Before.Keys {
+		if c.step.After.Find(k.ID) != nil {
+			continue
+		}
+		for _, key := range []string{c.tokenKey(k.Hash), c.idKey(k.ID)} {
+			// Not by its hash: the server may not know the script.
+			add(func(b rueidis.Builder) rueidis.Completed {
+				return forgetScript.byText(b, []string{key}, []string{entry{account: c.id, key: k.ID}.of(), decimal(c.made)})
+			})
+		}
+	}
+	if len(commands) > 0 {
+		add(func(b rueidis.Builder) rueidis.Completed {
+			return b.Zremrangebyscore().Key(c.liveKeysKey()).Min("-inf").Max(decimal(c.Now().UnixMilli())).Build()
+		})
+	}
+	if c.step.IsDeletion() {
+		add(func(b rueidis.Builder) rueidis.Completed {
+			return b.Zrem().Key(c.accountsKey()).Member(listed(c.id, c.handle)).Build()
+		})
+	}
+	_, err := c.client.doMulti(ctx, len(commands), func(b rueidis.Builder, i int) rueidis.Completed { return commands[i](b) })
+	c.warn("deleting what is left of a change", err)
+	return nil
+}
+
+// countKey adds a key to the set of live keys, which Totals counts.
+func (s *Store) countKey(b rueidis.Builder, k *book.Key) rueidis.Completed {
+	expires := math.Inf(1)
+	if !k.ExpiresAt.IsZero() {
+		expires = float64(k.ExpiresAt.UnixMilli())
+	}
+	return b.Zadd().Key(s.liveKeysKey()).ScoreMember().ScoreMember(expires, k.ID).Build()
 }

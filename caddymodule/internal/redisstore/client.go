@@ -234,27 +234,80 @@ func (c *client) hide(err error) error {
 	return errors.New(text)
 }
 
-// doMulti sends n commands at once, and returns their replies.
-func (c *client) doMulti(ctx context.Context, n int, build func(l *link, i int) rueidis.Completed) ([]rueidis.RedisMessage, error) {
+// doMulti sends commands at once, and returns their replies.
+func (c *client) doMulti(ctx context.Context, n int, build func(b rueidis.Builder, i int) rueidis.Completed) ([]rueidis.RedisMessage, error) {
+	replies, errs := c.multi(ctx, n, func(ctx context.Context, l *link, indices []int) []rueidis.RedisResult {
+		commands := make([]rueidis.Completed, len(indices))
+		for n, i := range indices {
+			commands[n] = build(l.B(), i)
+		}
+		return l.DoMulti(ctx, commands...)
+	})
+	for _, err := range errs {
+		if err != nil {
+			return nil, err // the others often have the same cause
+		}
+	}
+	return replies, nil
+}
+
+// runMulti runs a script for each call, with one round trip, and returns a reply
+// or an error for each.
+func (c *client) runMulti(ctx context.Context, s *script, calls []call) ([][]rueidis.RedisMessage, []error) {
+	replies, errs := c.multi(ctx, len(calls), func(ctx context.Context, l *link, indices []int) []rueidis.RedisResult {
+		some := make([]call, len(indices))
+		for n, i := range indices {
+			some[n] = calls[i]
+		}
+		return s.execAll(ctx, l, some)
+	})
+	lists := make([][]rueidis.RedisMessage, len(calls))
+	for i, reply := range replies {
+		if errs[i] == nil {
+			lists[i], errs[i] = array(reply)
+		}
+	}
+	return lists, errs
+}
+
+// multi sends n requests at once, and those again that the server cannot run
+// right now. It returns a reply or an error for each.
+func (c *client) multi(
+	ctx context.Context, n int, send func(ctx context.Context, l *link, indices []int) []rueidis.RedisResult,
+) ([]rueidis.RedisMessage, []error) {
+	replies, errs := make([]rueidis.RedisMessage, n), make([]error, n)
+	left := make([]int, n)
+	for i := range left {
+		left[i] = i
+	}
+	if n == 0 {
+		return replies, errs
+	}
 	ctx, cancel := c.within(ctx)
 	defer cancel()
-	replies := make([]rueidis.RedisMessage, n)
-	_, err := c.do(ctx, func(l *link) rueidis.RedisResult {
-		commands := make([]rueidis.Completed, n)
-		for i := range commands {
-			commands[i] = build(l, i)
-		}
-		var last rueidis.RedisResult
-		for i, result := range l.DoMulti(ctx, commands...) {
+	_, err := c.do(ctx, func(l *link) (worst rueidis.RedisResult) {
+		var failed []int
+		for n, result := range send(ctx, l, left) {
 			reply, err := result.ToMessage()
-			if err != nil && !rueidis.IsRedisNil(err) {
-				return result
+			if err == nil || rueidis.IsRedisNil(err) {
+				replies[left[n]] = reply
+				continue
 			}
-			replies[i], last = reply, result
+			// Without a reply, none is sent again.
+			if _, isReply := rueidis.IsRedisErr(err); len(failed) == 0 || !isReply {
+				worst = result
+			}
+			failed = append(failed, left[n])
 		}
-		return last
+		left = failed
+		return worst
 	})
-	return replies, err
+	if err != nil {
+		for _, i := range left {
+			errs[i] = err
+		}
+	}
+	return replies, errs
 }
 
 // demoted marks a link to a server that became a replica. rueidis would keep
@@ -279,6 +332,10 @@ func (c *client) run(ctx context.Context, s *script, keys, args []string) ([]rue
 	if err != nil {
 		return nil, err
 	}
+	return array(reply)
+}
+
+func array(reply rueidis.RedisMessage) ([]rueidis.RedisMessage, error) {
 	list, err := reply.ToArray()
 	if err != nil {
 		return nil, unavailable(err)

@@ -15,13 +15,13 @@ import (
 )
 
 // takeOne takes a call of an account without a grant.
-func takeOne(t testing.TB, s *redisstore.Store) error {
+func takeOne(t testing.TB, s *gate) error {
 	_, err := s.Take(t.Context(), store.Call{Account: account, Endpoint: "convert", Day: today()}, daily(1<<40), make([]store.Room, 1))
 	return err
 }
 
 // refuses waits until calls fail with a text.
-func refuses(t testing.TB, s *redisstore.Store, text string) {
+func refuses(t testing.TB, s *gate, text string) {
 	t.Helper()
 	var err error
 	await(t, "an error with "+text, func() bool {
@@ -34,7 +34,7 @@ func refuses(t testing.TB, s *redisstore.Store, text string) {
 }
 
 // works waits until calls are counted.
-func works(t testing.TB, s *redisstore.Store) {
+func works(t testing.TB, s *gate) {
 	t.Helper()
 	await(t, "calls to work", func() bool { return takeOne(t, s) == nil })
 }
@@ -174,7 +174,7 @@ func TestLayout(t *testing.T) {
 	server := redistest.Start(t)
 	do(t, server, "SET", "tollgate:layout", "1")
 	s := openAny(t, redisstore.Options{URL: server.URL()})
-	refuses(t, s, `layout "1", this program knows layout "2"`)
+	refuses(t, s, `layout "1", this program knows layout "3"`)
 	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Check: %v, want %v", err, store.ErrUnavailable)
 	}

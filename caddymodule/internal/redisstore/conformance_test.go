@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
@@ -76,7 +77,7 @@ func TestStore(t *testing.T) {
 					}
 				}
 			})
-			open := func(t *testing.T) *redisstore.Store {
+			open := func(t *testing.T) *gate {
 				own := o
 				own.Prefix, own.Timeout = prefix(t), 10*time.Second
 				for _, server := range servers {
@@ -86,7 +87,7 @@ func TestStore(t *testing.T) {
 			}
 			smoke(t, open)
 			if form.whole || storetest.Long() {
-				storetest.Run(t, func(t *testing.T) store.Store { return open(t) })
+				storetest.Run(t, func(t *testing.T) book.Engine { return open(t).redis })
 			}
 		})
 	}
@@ -94,7 +95,7 @@ func TestStore(t *testing.T) {
 
 // smoke takes a call, changes the account, revokes the key, and opens the store
 // again.
-func smoke(t *testing.T, open func(*testing.T) *redisstore.Store) {
+func smoke(t *testing.T, open func(*testing.T) *gate) {
 	s := open(t)
 	hash := newAccount(t, s, account)
 	call := store.Call{Endpoint: "convert", Day: today()}
@@ -106,7 +107,7 @@ func smoke(t *testing.T, open func(*testing.T) *redisstore.Store) {
 		}
 	}
 	want("starter", true)
-	_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "pro"})
+	_, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: account, Plan: "pro"})
 	check(t, err)
 	check(t, s.Close())
 	s = open(t)

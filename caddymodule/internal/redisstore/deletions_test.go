@@ -1,51 +1,48 @@
 package redisstore_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-const keysKey = "tollgate:{" + account + "}:k"
-
-// endedKeys creates the account with revoked keys. One in ten was used. It copies
-// one key: to create and revoke each key would take longer.
-func endedKeys(t testing.TB, server *redistest.Server, count int) {
+// fullAccount creates the account with as many keys and login tokens as are kept.
+func fullAccount(t testing.TB, server *redistest.Server) {
 	t.Helper()
 	s := openStore(t, redisstore.Options{URL: server.URL()})
-	hash := newAccount(t, s, account)
-	check(t, s.RevokeKey(t.Context(), account, "key_"+account, time.Now()))
-	row := do(t, server, "HGET", keysKey, "k:key_"+account).(string)
-	written, err := json.Marshal(hash)
-	check(t, err)
-	rows, tokens := []string{"HSET", keysKey}, []string{"MSET"}
-	for i := range count - 1 {
-		id := fmt.Sprintf("key_%d", i)
-		hash := hashOf(id)
-		own, err := json.Marshal(hash)
-		check(t, err)
-		rows = append(rows, "k:"+id, strings.Replace(row, string(written), string(own), 1))
-		if i%10 == 0 {
-			rows = append(rows, "u:"+id, "1795000000000000 192.0.2.1")
+	check(t, put(t, s, account))
+	check(t, s.ChangeOne(t.Context(), s.now(), account, func(a *book.Account) error {
+		for i := range store.MaxEndedKeys + store.MaxEndedLogins {
+			k := book.Key{Key: store.Key{ID: fmt.Sprint("key_", i), Account: account, Name: fmt.Sprint(i), CreatedAt: s.now()}, Hash: hashOf(fmt.Sprint(i))}
+			k.Kind = token.Key
+			if i%2 == 0 {
+				k.Kind = token.Login
+			}
+			if err := a.Create(k); err != nil {
+				return err
+			}
+			if i >= store.MaxEndedKeys {
+				continue
+			}
+			if err := a.Revoke(k.ID, s.now()); err != nil {
+				return err
+			}
 		}
-		tokens = append(tokens, tokenKey(hash), account+" "+id)
-	}
-	do(t, server, rows...)
-	do(t, server, tokens...)
+		return nil
+	}))
 }
 
 func tokenKey(hash token.Hash) string { return fmt.Sprintf("tollgate:t:%x", hash[:]) }
 
 // farStore opens a store whose server is far away.
-func farStore(t testing.TB, server *redistest.Server) *redisstore.Store {
+func farStore(t testing.TB, server *redistest.Server) *gate {
 	t.Helper()
 	far := redistest.StartProxy(t, server.Addr())
 	far.Delay(6 * time.Millisecond)
@@ -57,10 +54,10 @@ func farStore(t testing.TB, server *redistest.Server) *redisstore.Store {
 func TestDeleteManyKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	endedKeys(t, server, 1100)
+	fullAccount(t, server)
 	s := farStore(t, server)
 	check(t, s.DeleteAccount(t.Context(), account))
-	for _, pattern := range []string{"tollgate:t:*", "tollgate:{" + account + "}*", "tollgate:accounts"} {
+	for _, pattern := range []string{"tollgate:t:*", "tollgate:n:*", "tollgate:{" + account + "}*", "tollgate:accounts", "tollgate:keys"} {
 		if left := keysOf(t, server, pattern); len(left) > 0 {
 			t.Errorf("%d keys %s are left", len(left), pattern)
 		}
@@ -70,24 +67,26 @@ func TestDeleteManyKeys(t *testing.T) {
 	}
 }
 
-// TestPruneManyKeys: a change deletes some of too many keys, and takes no
-// longer than its timeout.
-func TestPruneManyKeys(t *testing.T) {
+// TestPrune: a key that is no longer kept leaves nothing: neither its token nor
+// its counts, and the entry of its id neither.
+func TestPrune(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	const extra, most = 500, 200
-	endedKeys(t, server, store.MaxEndedKeys+extra)
-	s := farStore(t, server)
-	want := store.MaxEndedKeys + extra
-	for i := range 4 {
-		newKey(t, s, account, fmt.Sprintf("new_%d", i))
-		want = max(want-most, store.MaxEndedKeys+i) + 1
-		kinds, tokens := map[byte]int{}, len(keysOf(t, server, "tollgate:t:*"))
-		for _, field := range do(t, server, "HKEYS", keysKey).([]any) {
-			kinds[field.(string)[0]]++
+	s := openReady(t, redisstore.Options{URL: server.URL()})
+	call := store.Call{Account: account, Endpoint: "convert", Key: "key_0", Day: today()}
+	for i := range store.MaxEndedKeys + 2 {
+		id := fmt.Sprint("key_", i)
+		newKey(t, s, account, id)
+		if i == 0 {
+			_, err := s.Take(t.Context(), call, nil, nil)
+			check(t, err)
 		}
-		if uses := (store.MaxEndedKeys + extra) / 10; kinds['k'] != want || tokens != want || kinds['u'] > uses*want/(store.MaxEndedKeys+extra)+20 {
-			t.Errorf("%v keys and uses and %d tokens are left after %d changes, want %d keys", kinds, tokens, i+1, want)
+		check(t, s.RevokeKey(t.Context(), account, id, s.now().Add(-time.Minute).Add(time.Duration(i))))
+	}
+	want := map[string]int{"tollgate:t:*": store.MaxEndedKeys, "tollgate:n:*": store.MaxEndedKeys, "*:u:*": 1, "tollgate:keys": 0}
+	for pattern, want := range want {
+		if got := len(keysOf(t, server, pattern)); got != want {
+			t.Errorf("%d keys %s, want %d", got, pattern, want)
 		}
 	}
 }

@@ -85,9 +85,9 @@ func TestWaitReplicas(t *testing.T) {
 	url := server.URL()
 	hash := newAccount(t, openStore(t, redisstore.Options{URL: url}), account)
 	s := openStore(t, redisstore.Options{URL: url, WaitReplicas: 1, Timeout: time.Second})
-	_, err := s.Grant(t.Context(), hash, s.Now()) // caches it
+	_, err := s.Grant(t.Context(), hash, s.now()) // caches it
 	check(t, err)
-	_, err = storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "pro"})
+	_, err = storetest.PutAccount(t.Context(), s.Book, store.Account{ID: account, Plan: "pro"})
 	if !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a change without a replica: %v, want %v", err, store.ErrUnavailable)
 	}
@@ -98,7 +98,7 @@ func TestWaitReplicas(t *testing.T) {
 	check(t, err)
 	// The changes are made anyway. This gate does not use what it
 	// cached before.
-	if grant, err := s.Grant(t.Context(), hash, s.Now()); err == nil && grant.Plan != "pro" {
+	if grant, err := s.Grant(t.Context(), hash, s.now()); err == nil && grant.Plan != "pro" {
 		t.Errorf("got %+v, want the new plan or no grant", grant)
 	}
 

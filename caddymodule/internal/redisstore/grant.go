@@ -4,141 +4,220 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// cachedGrant is a grant as it was read, and the epoch of its account before.
-type cachedGrant struct {
-	store.Grant
-	epoch uint64
+// maxGrants is how many grants are cached. One takes about 700 bytes.
+const maxGrants = 50_000
+
+// granted is what an account and its keys grant, as one script read them.
+type granted struct {
+	store.Grant // without a key
+	disabled    bool
+	keys        map[token.Hash]store.Grant // of keys that are not revoked
+	version     string
+	epoch       uint64 // of the account, before
+}
+
+// size is how many grants it has.
+func (g *granted) size() int { return max(1, len(g.keys)) }
+
+// of returns what a token grants.
+func (g *granted) of(hash token.Hash, now time.Time) (store.Grant, error) {
+	grant, found := g.keys[hash]
+	if !found || g.disabled || !grant.Until.IsZero() && !now.Before(grant.Until) {
+		return store.Grant{}, store.ErrNoGrant
+	}
+	return grant, nil
+}
+
+// granted returns what a document grants.
+func (d *document) granted() (*granted, error) {
+	handle, err := strconv.ParseUint(d.handle, 10, 64)
+	version, err2 := strconv.ParseUint(d.version, 10, 64)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, damaged("account "+d.ID, err)
+	}
+	g := &granted{Grant: d.Grant(nil), disabled: d.Disabled, keys: make(map[token.Hash]store.Grant, len(d.Keys)), version: d.version}
+	g.Handle, g.Version = store.Handle(handle), version
+	for _, k := range d.Keys {
+		if k.RevokedAt.IsZero() {
+			grant := d.Grant(k)
+			grant.Handle, grant.Version, grant.Until = g.Handle, g.Version, k.ExpiresAt
+			g.keys[k.Hash] = grant
+		}
+	}
+	return g, nil
+}
+
+// grants is a cache of what accounts grant, with up to maxGrants grants. It
+// forgets those that were not used for longest.
+type grants struct {
+	mu   sync.Mutex
+	list *simplelru.LRU[string, *granted] // by account
+	size int
+}
+
+func newGrants() *grants {
+	c := &grants{}
+	list, err := simplelru.NewLRU(maxGrants, func(_ string, g *granted) { c.size -= g.size() })
+	if err != nil {
+		panic(err) // only of a size below 1
+	}
+	c.list = list
+	return c
+}
+
+func (c *grants) get(account string) *granted {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g, _ := c.list.Get(account)
+	return g
+}
+
+// put caches what an account grants, nothing if g is nil.
+func (c *grants) put(account string, g *granted) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list.Remove(account)
+	if g == nil {
+		return
+	}
+	c.size += g.size()
+	c.list.Add(account, g)
+	for c.size > maxGrants {
+		c.list.RemoveOldest()
+	}
 }
 
 // Grant implements store.Grants.
 func (s *Store) Grant(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
-	if grant, found := s.cachedGrant(hash); found && (grant.Until.IsZero() || now.Before(grant.Until)) {
-		return grant, nil
+	if account, found := s.holders.Get(hash); found {
+		if g := s.cached(account); g != nil {
+			if grant, err := g.of(hash, now); err == nil {
+				grant.Cached = true
+				return grant, nil
+			}
+		}
 	}
 	return s.Confirm(ctx, hash, now)
 }
 
-// cachedGrant returns the grant of a token or of token.OfAccount, unless this
-// gate has changed the account since it was read.
-func (s *Store) cachedGrant(hash token.Hash) (grant store.Grant, found bool) {
-	cached, found := s.grants.Get(hash)
-	cached.Cached = true
-	return cached.Grant, found && cached.epoch == s.epoch(cached.Account).Load()
+// cached returns what an account grants, nil if it is not in the cache or if
+// this gate has changed the account since it was read.
+func (s *Store) cached(account string) *granted {
+	if g := s.grants.get(account); g != nil && g.epoch == s.epoch(account).Load() {
+		return g
+	}
+	return nil
 }
 
 // Confirm implements store.Grants.
 func (s *Store) Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
-	var known hint
-	if old, cached := s.grants.Get(hash); cached {
-		known = hint{old.Account, old.Key}
-		grant, err := s.readGrant(ctx, known, hash, now)
+	known, found := s.holders.Get(hash)
+	if found {
+		grant, err := s.confirm(ctx, known, hash, now)
 		if !errors.Is(err, store.ErrNoGrant) {
 			return grant, err
 		}
 		// Another gate may have imported the token into another account.
+		s.holders.Remove(hash)
 	}
-	of, err := s.hint(ctx, hash)
-	if err == nil && of == known {
+	account, err := s.Holder(ctx, hash)
+	if errors.Is(err, store.ErrNotFound) || err == nil && account == known {
 		err = store.ErrNoGrant
 	}
 	if err != nil {
 		return store.Grant{}, err
 	}
-	return s.readGrant(ctx, of, hash, now)
+	grant, err := s.confirm(ctx, account, hash, now)
+	if err == nil {
+		s.holders.Add(hash, account)
+	}
+	return grant, err
+}
+
+// confirm returns what the token of a key of an account grants.
+func (s *Store) confirm(ctx context.Context, account string, hash token.Hash, now time.Time) (store.Grant, error) {
+	g, err := s.refresh(ctx, account)
+	if err != nil {
+		return store.Grant{}, err
+	}
+	if g == nil {
+		return store.Grant{}, store.ErrNoGrant
+	}
+	return g.of(hash, now)
 }
 
 // GrantAccount implements store.Grants.
 func (s *Store) GrantAccount(ctx context.Context, account string, fresh bool) (store.Grant, error) {
-	hash := token.OfAccount(account)
-	if grant, found := s.cachedGrant(hash); found && !fresh {
+	if g := s.cached(account); g != nil && !g.disabled && !fresh {
+		grant := g.Grant
+		grant.Cached = true
 		return grant, nil
 	}
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	return s.readGrant(ctx, hint{account: account}, hash, time.Time{})
-}
-
-// readGrant reads a grant and keeps it in the cache.
-func (s *Store) readGrant(ctx context.Context, of hint, hash token.Hash, now time.Time) (store.Grant, error) {
-	epoch := s.epoch(of.account).Load()
-	sent := time.Now()
-	reply, err := s.client.runWithin(ctx, grantScript, s.stateKeys(of.account), []string{keyField(of.key)})
-	if err != nil {
-		return store.Grant{}, err
-	}
-	if at, err := reply[0].AsInt64(); err == nil {
-		s.client.clock.read(at, sent, time.Now())
-	}
-	grant, err := decodeGrant(of, hash, reply, now)
-	if err != nil {
-		s.grants.Remove(hash)
-		return store.Grant{}, err
-	}
-	s.grants.Add(hash, cachedGrant{grant, epoch})
-	return grant, nil
-}
-
-// decodeGrant returns what a token or an account grants by the reply of
-// grantScript.
-func decodeGrant(of hint, hash token.Hash, reply []rueidis.RedisMessage, now time.Time) (store.Grant, error) {
-	if len(reply) < 3 {
-		return store.Grant{}, damaged("account "+of.account, errShort)
-	}
-	state, err := decodeAccount(of.account, reply[1])
-	if err != nil {
-		return store.Grant{}, err
-	}
+	g, err := s.refresh(ctx, account)
 	switch {
-	case !state.exists() && of.key == "":
+	case err != nil:
+		return store.Grant{}, err
+	case g == nil:
 		return store.Grant{}, store.ErrNotFound
-	case !state.exists() || state.account.Disabled:
+	case g.disabled:
 		return store.Grant{}, store.ErrNoGrant
 	}
-	grant := store.Grant{Account: of.account, Plan: state.account.Plan, Overrides: state.account.Overrides}
-	if grant.Handle, grant.Version, err = state.numbers(); err != nil {
-		return store.Grant{}, err
-	}
-	if of.key == "" {
-		return grant, nil
-	}
-	if reply[2].IsNil() {
-		return store.Grant{}, store.ErrNoGrant
-	}
-	text, err := reply[2].ToString()
-	if err != nil {
-		return store.Grant{}, damaged("key "+of.key, err)
-	}
-	key, written, err := decodeKey(of.account, of.key, text)
-	if err != nil {
-		return store.Grant{}, err
-	}
-	if written != hash || !key.Live(now) {
-		return store.Grant{}, store.ErrNoGrant
-	}
-	grant.Key, grant.KeyName, grant.Abilities = key.ID, key.Name, strings.Join(key.Abilities, " ")
-	grant.Restriction, grant.Until = key.Restriction(), key.ExpiresAt
-	return grant, nil
+	return g.Grant, nil
 }
 
-// numbers returns the random numbers of the account.
-func (s *state) numbers() (handle store.Handle, version uint64, err error) {
-	number, err := strconv.ParseUint(s.handle, 10, 64)
-	if err == nil {
-		version, err = strconv.ParseUint(s.version, 10, 64)
+// refresh reads what an account grants, nil if there is no such account. The
+// server sends no document if the cached one still has its version.
+func (s *Store) refresh(ctx context.Context, account string) (*granted, error) {
+	known, version := s.grants.get(account), ""
+	if known != nil {
+		version = known.version
 	}
+	epoch := s.epoch(account).Load()
+	sent := time.Now()
+	reply, err := s.client.runWithin(ctx, readScript, []string{s.accountKey(account)}, []string{version})
 	if err != nil {
-		return 0, 0, damaged("account "+s.account.ID, err)
+		return nil, err
 	}
-	return store.Handle(number), version, nil
+	r := reader{reply: reply}
+	s.client.clock.read(r.int(), sent, time.Now())
+	if r.err != nil {
+		return nil, damaged("account "+account, r.err)
+	}
+	if len(r.reply) == 0 {
+		if known == nil {
+			return nil, damaged("account "+account, errShort)
+		}
+		if known.epoch != epoch {
+			same := *known
+			same.epoch = epoch
+			s.grants.put(account, &same)
+		}
+		return known, nil
+	}
+	d, err := decodeDocument(account, r.next())
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		s.grants.put(account, nil)
+		return nil, nil
+	}
+	g, err := d.granted()
+	if err != nil {
+		return nil, err
+	}
+	g.epoch = epoch
+	s.grants.put(account, g)
+	return g, nil
 }

@@ -59,9 +59,19 @@ func keysOf(t testing.TB, server *redistest.Server, pattern string) (keys []stri
 	return keys
 }
 
+// gate is a store with its book, as a gate has it.
+type gate struct {
+	*storetest.Store
+	redis *redisstore.Store
+}
+
+func (g *gate) Close() error { return errors.Join(g.Store.Close(), g.redis.Close()) }
+
+func (g *gate) now() time.Time { return g.redis.Now() }
+
 // put writes an account.
-func put(t testing.TB, s *redisstore.Store, id string) error {
-	_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter"})
+func put(t testing.TB, s *gate, id string) error {
+	_, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: id, Plan: "starter"})
 	return err
 }
 
@@ -74,17 +84,18 @@ func times(long int) int {
 }
 
 // openAny opens a store that may never work.
-func openAny(t testing.TB, o redisstore.Options) *redisstore.Store {
+func openAny(t testing.TB, o redisstore.Options) *gate {
 	t.Helper()
-	s, err := redisstore.Open(o)
+	opened, err := redisstore.Open(o)
 	check(t, err)
+	s := &gate{storetest.New(opened), opened}
 	t.Cleanup(func() { s.Close() }) // it fails if the server is gone
 	return s
 }
 
 // openStore opens a store and waits until it works. Without a timeout it has a
 // long one, for slow machines.
-func openStore(t testing.TB, o redisstore.Options) *redisstore.Store {
+func openStore(t testing.TB, o redisstore.Options) *gate {
 	t.Helper()
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	s := openAny(t, o)
@@ -93,7 +104,7 @@ func openStore(t testing.TB, o redisstore.Options) *redisstore.Store {
 }
 
 // openReady opens a store and creates the account.
-func openReady(t testing.TB, o redisstore.Options) *redisstore.Store {
+func openReady(t testing.TB, o redisstore.Options) *gate {
 	t.Helper()
 	s := openStore(t, o)
 	await(t, "the account", func() bool { return put(t, s, account) == nil })
@@ -130,14 +141,14 @@ func hashOf(text string) token.Hash { return sha256.Sum256([]byte(text)) }
 
 // newAccount creates an account with one key, and returns the hash of the
 // key's token.
-func newAccount(t testing.TB, s *redisstore.Store, id string) token.Hash {
+func newAccount(t testing.TB, s *gate, id string) token.Hash {
 	t.Helper()
-	_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter", CreatedAt: time.Now()})
+	_, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: id, Plan: "starter", CreatedAt: time.Now()})
 	check(t, err)
 	return newKey(t, s, id, "key_"+id)
 }
 
-func newKey(t testing.TB, s *redisstore.Store, account, id string) token.Hash {
+func newKey(t testing.TB, s *gate, account, id string) token.Hash {
 	t.Helper()
 	hash := hashOf(id)
 	key := store.Key{ID: id, Account: account, Kind: token.Key, Name: id, Abilities: []string{"convert"}, CreatedAt: time.Now()}
@@ -148,8 +159,8 @@ func newKey(t testing.TB, s *redisstore.Store, account, id string) token.Hash {
 // fleet is several gates with one account. Each has a store of its own.
 type fleet struct {
 	testing.TB
-	gates  []*redisstore.Store
-	admin  *redisstore.Store // with a long timeout
+	gates  []*gate
+	admin  *gate // with a long timeout
 	hash   token.Hash
 	handle store.Handle // of the account
 	day    calendar.Day
@@ -183,11 +194,11 @@ const maxDecisions = 20
 
 // decide takes a call as a gate does: again with a new grant if the grant was
 // out of date. It returns the grant that decided.
-func decide(ctx context.Context, s *redisstore.Store, hash token.Hash, call store.Call, limits []store.Limit) (admitted bool, grant store.Grant, err error) {
+func decide(ctx context.Context, s *gate, hash token.Hash, call store.Call, limits []store.Limit) (admitted bool, grant store.Grant, err error) {
 	rooms := make([]store.Room, len(limits))
 	read := s.Grant
 	for range maxDecisions {
-		if grant, err = read(ctx, hash, s.Now()); err != nil {
+		if grant, err = read(ctx, hash, s.now()); err != nil {
 			return false, grant, err
 		}
 		call.Account, call.Handle, call.Version, call.Until = grant.Account, grant.Handle, grant.Version, grant.Until

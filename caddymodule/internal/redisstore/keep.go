@@ -164,10 +164,11 @@ func (c *client) pingKey(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	now, err := reply.AsInt64()
+	list, err := array(reply)
 	if err != nil {
-		return unavailable(err)
+		return err
 	}
-	c.clock.read(now, sent, time.Now())
-	return nil
+	r := reader{reply: list}
+	c.clock.read(r.int(), sent, time.Now())
+	return r.err
 }

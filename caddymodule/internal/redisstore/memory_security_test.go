@@ -6,35 +6,13 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/heaptest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// The threat: clients with keys fill the memory of a gate, for example with
-// long paths while the server is away.
-
-// TestWaitingCallsAreBounded: the calls that wait for the server take the
-// memory that docs/guarantees.md says.
-func TestWaitingCallsAreBounded(t *testing.T) {
-	for name, c := range map[string]struct{ path, calls int }{
-		"long paths": {4 << 10, store.MaxLiveKeys}, "long queries": {30, store.MaxLiveKeys}, "many accounts": {4 << 10, 1},
-	} {
-		heaptest.Holds(t, name, 48<<20, func() any {
-			r := &recent{waiting: map[holder]*batch{}}
-			for n := range maxWaiting {
-				line := strings.Repeat(string(rune('a'+n%26)), 4<<10)
-				r.add(store.Record{
-					Account: fmt.Sprint("acc_", n/c.calls), Key: fmt.Sprint("key_", n%store.MaxLiveKeys), KeyName: strings.Repeat("ü", 64),
-					At: time.Now(), Endpoint: "convert", Method: "GET", Path: line[:c.path],
-				})
-			}
-			return r
-		})
-	}
-}
+// The threat: clients with keys fill the memory of a gate.
 
 // TestCachesAreBounded fills a tenth of each cache with the largest that a
 // customer can put there.
@@ -47,7 +25,7 @@ func TestCachesAreBounded(t *testing.T) {
 		fill func() any
 	}{
 		"grants": {25 << 20, func() any {
-			cache := newCache[token.Hash, cachedGrant](maxGrants)
+			cache := newGrants()
 			for n := range tenth {
 				own := &store.Restriction{CountsAs: id(n)}
 				for i := range store.MaxKeyLimits {
@@ -56,7 +34,8 @@ func TestCachesAreBounded(t *testing.T) {
 				for i := range store.MaxAddresses {
 					own.Addresses = append(own.Addresses, netip.PrefixFrom(netip.AddrFrom16([16]byte{15: byte(i)}), 128))
 				}
-				cache.Add(hashOf(n), cachedGrant{Grant: store.Grant{Account: id(n), Key: id(n), KeyName: strings.Repeat("ü", 64), Restriction: own}})
+				grant := store.Grant{Account: id(n), Key: id(n), KeyName: strings.Repeat("ü", 64), Restriction: own}
+				cache.put(id(n), &granted{keys: map[token.Hash]store.Grant{hashOf(n): grant}})
 			}
 			return cache
 		}},
@@ -73,5 +52,36 @@ func TestCachesAreBounded(t *testing.T) {
 		}},
 	} {
 		heaptest.Holds(t, name, c.most, c.fill)
+	}
+}
+
+// TestGrantsAreCounted: the cache has room for grants, whatever accounts they
+// are of. It forgets those that were used first.
+func TestGrantsAreCounted(t *testing.T) {
+	t.Parallel()
+	const keys = store.MaxLiveKeys
+	cache := newGrants()
+	id := func(n int) string { return fmt.Sprint("acc_", n) }
+	for n := range maxGrants/keys + 10 {
+		g := &granted{keys: map[token.Hash]store.Grant{}}
+		for k := range keys {
+			g.keys[sha256.Sum256(fmt.Append(nil, n, k))] = store.Grant{}
+		}
+		for range 2 { // the second replaces the first
+			cache.put(id(n), g)
+		}
+		if cache.get(id(0)) == nil {
+			t.Fatalf("the account that was used last is forgotten, of %d", n)
+		}
+	}
+	if cache.size != maxGrants || cache.list.Len() != maxGrants/keys {
+		t.Errorf("%d grants of %d accounts, want %d", cache.size, cache.list.Len(), maxGrants)
+	}
+	if cache.get(id(1)) != nil {
+		t.Error("the account that was used first is not forgotten")
+	}
+	cache.put(id(0), nil)
+	if got := cache.size; got != maxGrants-keys {
+		t.Errorf("%d grants after one account was removed, want %d", got, maxGrants-keys)
 	}
 }

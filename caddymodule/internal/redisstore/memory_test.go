@@ -50,7 +50,7 @@ func TestMemory(t *testing.T) {
 	}
 	const accounts, keys = 300, 10
 	for n := range accounts {
-		_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id(n), Plan: "starter", CreatedAt: now})
+		_, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: id(n), Plan: "starter", CreatedAt: now})
 		check(t, err)
 	}
 	got := map[string]int64{"an account": size("tollgate:{*}:a", accounts) + size("tollgate:accounts", accounts)}
@@ -67,14 +67,15 @@ func TestMemory(t *testing.T) {
 		}, hashOf(record.Key)))
 		s.Record(record)
 	}
-	for range store.MaxRecent {
-		record.At = record.At.Add(time.Second)
+	for n := range store.MaxRecent {
+		record.At = record.At.Add(time.Duration(n*7919%1000) * time.Millisecond)
+		record.Path, record.Duration = fmt.Sprintf("/api/convert/EUR/%d/USD", 7919*n%1000), time.Duration(4_724_123*n%100_000_000)
 		s.Record(record)
 	}
 	_, err := s.Recent(t.Context(), id(1), now) // writes them
 	check(t, err)
-	got["a key"] = size("tollgate:{"+id(1)+"}:k", keys) + size("tollgate:t:*", keys)
-	got["the last 100 calls of an account"] = size("tollgate:{"+id(1)+"}:r", 1)
+	got["a key"] = (size("tollgate:{"+id(1)+"}:a", 1)-size("tollgate:{"+id(2)+"}:a", 1))/keys + size("tollgate:t:*", keys) + size("tollgate:n:*", keys)
+	got["the last 100 calls of an account"] = size("tollgate:{"+id(1)+"}:s:*", 1)
 
 	take(id(2), 1, nil, "convert")
 	take(id(3), 31, nil, "convert", "batch", "history")
@@ -83,7 +84,7 @@ func TestMemory(t *testing.T) {
 	got["a month of counts, calls on 31 days, 3 endpoints"] = size("tollgate:{"+id(3)+"}:u:*", 1)
 	got["a pace in use, until it is full"] = size("tollgate:{"+id(4)+"}:b:*", 1)
 
-	limiter := login.NewShared(s.Attempts(), s.Timeout(), outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "login"))
+	limiter := login.NewShared(s.redis.Attempts(), s.redis.Timeout(), outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "login"))
 	for n := range 10 {
 		_, _, err := limiter.Reserve(t.Context(), now, login.Limits{}, login.ClientOf(fmt.Sprint("203.0.113.", n)), login.AccountOf("one@example.com"))
 		check(t, err)
@@ -97,6 +98,10 @@ func TestMemory(t *testing.T) {
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \| ([0-9,]+) B \|`).FindAllStringSubmatch(string(page), -1) {
 		stated[row[1]], err = strconv.ParseInt(strings.ReplaceAll(row[2], ",", ""), 10, 64)
 		check(t, err)
+	}
+	one := got["an account"] + got["a key"] + got["the last 100 calls of an account"]
+	if one > 4<<10 {
+		t.Errorf("an account with a key and 100 calls needs %d B, want at most 4 KiB", one)
 	}
 	for what, bytes := range got {
 		if math.Abs(float64(stated[what]-bytes)) > float64(bytes)/10 {

@@ -48,10 +48,14 @@ func (c *client) write(ctx context.Context, send func(rueidis.CoreClient) rueidi
 }
 
 // runWrite runs a script like write.
-func (c *client) runWrite(ctx context.Context, s *script, keys, args []string) (rueidis.RedisMessage, error) {
+func (c *client) runWrite(ctx context.Context, s *script, keys, args []string) ([]rueidis.RedisMessage, error) {
 	ctx, cancel := c.within(ctx)
 	defer cancel()
-	return c.write(ctx, func(to rueidis.CoreClient) rueidis.RedisResult { return s.exec(ctx, to, keys, args) })
+	reply, err := c.write(ctx, func(to rueidis.CoreClient) rueidis.RedisResult { return s.exec(ctx, to, keys, args) })
+	if err != nil {
+		return nil, err
+	}
+	return array(reply)
 }
 
 // replicate sends a change and waits for the replicas. WAIT holds up the other

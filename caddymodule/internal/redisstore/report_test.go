@@ -1,92 +1,93 @@
 package redisstore_test
 
 import (
-	"fmt"
-	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
-func event(i int, at time.Time) store.Event {
-	return store.Event{
-		ID: fmt.Sprintf("event_%d", i), Type: "tollgate.quota_exceeded", At: at, Body: fmt.Appendf(nil, `{"n": %d}`, i),
-		Queued: true, Known: at.Add(24 * time.Hour),
-	}
-}
-
-func addEvent(t *testing.T, s *redisstore.Store, e store.Event) (dropped int) {
-	t.Helper()
-	isNew, dropped, err := s.AddEvent(t.Context(), e)
-	check(t, err)
-	if !isNew {
-		t.Errorf("%s is not new", e.ID)
-	}
-	return dropped
-}
-
-// TestKnownEventsExpire: the set of known ids lives until the last of them is
-// forgotten, also after a restore. The queue has no end.
-func TestKnownEventsExpire(t *testing.T) {
+// TestSpacesExpire: the rows of a space expire with the last of them, and never
+// if one has no end. Rows that expired before do not come back.
+func TestSpacesExpire(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	o := redisstore.Options{URL: server.URL(), Prefix: "from", Timeout: 10 * time.Second}
-	s := openStore(t, o)
-	end := time.Now().Add(48 * time.Hour).Truncate(24 * time.Hour).Add(time.Millisecond)
-	for i, known := range []time.Time{end.Add(-time.Hour), end, end.Add(-2 * time.Hour)} {
-		e := event(i, time.Now())
-		e.Known = known
-		addEvent(t, s, e)
+	s := openReady(t, redisstore.Options{URL: server.URL()})
+	end := time.Now().Add(48 * time.Hour).Truncate(time.Second)
+	write := func(key string, expires time.Time) book.Write {
+		return book.Write{Row: book.Row{Key: key, Value: []byte("value of " + key), Expires: expires}}
 	}
-	list := storetest.Items(t, s)
-	slices.SortFunc(list, func(a, b store.Item) int { return b.Event.Known.Compare(a.Event.Known) })
-	o.Prefix = "to"
-	check(t, redisstore.Restore(t.Context(), o, all(list, nil)))
-	for _, prefix := range []string{"from", "to"} {
-		for key, want := range map[string]int64{"k": end.Unix() + 1, "b": -1, "d": -1, "t": -1} {
-			if got, err := server.Do("EXPIRETIME", prefix+":events:{events}:"+key); err != nil || got != want {
-				t.Errorf("%s of %s expires at %v (%v), want %d", key, prefix, got, err, want)
+	for name, of := range map[string]book.Space{"tollgate:s:{one}:": {Name: "one"}, "tollgate:{" + account + "}:s:": {Account: account}} {
+		ends := func(what string, want int64) {
+			t.Helper()
+			for _, part := range []string{"i", "n", "x"} {
+				if got := do(t, server, "PEXPIRETIME", name+part); got != want {
+					t.Errorf("%s after %s expires at %v, want %v", name+part, what, got, want)
+				}
 			}
+		}
+		commit := func(writes ...book.Write) {
+			t.Helper()
+			check(t, s.Commit(t.Context(), book.Batch{Space: of, Writes: writes})[0])
+		}
+		commit(write("a", end.Add(-time.Hour)), write("b", end.Add(time.Nanosecond)), write("c", end.Add(-2*time.Hour)))
+		ends("a commit", end.UnixMilli()+1)
+		commit(write("b", end))
+		ends("a shorter row", end.UnixMilli())
+		commit(write("d", time.Time{}))
+		ends("a row without end", -1)
+		commit(write("b", time.Now().Add(-time.Second)), book.Write{Row: book.Row{Key: "d"}})
+		ends("a deletion", end.Add(-time.Hour).UnixMilli())
+		found, err := s.Scan(t.Context(), 2, book.Range{Space: of})
+		check(t, err)
+		if len(found[0]) != 2 || found[0][0].Key != "a" || found[0][1].Key != "c" || !found[0][0].Expires.Equal(end.Add(-time.Hour)) {
+			t.Errorf("got the rows %+v", found)
+		}
+		commit(write("e", end)) // deletes what has expired
+		if fields := do(t, server, "HKEYS", name+"n").([]any); len(fields) != 3 || slices.Contains(fields, any("b")) {
+			t.Errorf("the space has %v", fields)
+		}
+		commit(book.Write{Row: book.Row{Key: "a"}}, book.Write{Row: book.Row{Key: "c"}}, book.Write{Row: book.Row{Key: "e"}})
+		if left := keysOf(t, server, strings.ReplaceAll(name, "{", "\\{")+"*"); len(left) > 0 {
+			t.Errorf("an empty space has %v", left)
 		}
 	}
 }
 
-// TestClaimReadsDueEvents: a claim blocks all calls, so it reads the events
-// that are due, and not all that wait. A dead webhook leaves thousands.
-func TestClaimReadsDueEvents(t *testing.T) {
+// TestScanOfExpired: rows that have expired and are not yet deleted are not
+// listed, and hide none behind them.
+func TestScanOfExpired(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := openStore(t, redisstore.Options{URL: server.URL()})
-	now := time.Now()
-	const waiting = 300
-	for i := range waiting {
-		e := event(i, now.Add(-time.Hour))
-		addEvent(t, s, e)
-		check(t, s.RetryEvent(t.Context(), e.ID, now.Add(time.Hour)))
+	of := book.Space{Name: "one"}
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		check(t, s.Commit(t.Context(), book.Batch{Space: of, Writes: []book.Write{{Row: book.Row{Key: key, Value: []byte(key), Expires: time.Now().Add(time.Hour)}}}})[0])
 	}
-	addEvent(t, s, event(waiting, now))
-	do(t, server, "CONFIG", "RESETSTAT")
-	list, err := s.ClaimEvents(t.Context(), now, time.Minute, 64)
-	check(t, err)
-	if len(list) != 1 || list[0].ID != event(waiting, now).ID {
-		t.Errorf("claimed %+v, want the one that is due", list)
+	for _, key := range []string{"a", "b", "d"} {
+		do(t, server, "ZADD", "tollgate:s:{one}:x", "1", key)
 	}
-	stats := do(t, server, "INFO", "commandstats")
-	reads := regexp.MustCompile(`cmdstat_z(range|mscore)\w*:calls=(\d+)`).FindAllStringSubmatch(stats.(string), -1)
-	for _, read := range reads {
-		if read[2] != "1" {
-			t.Errorf("got %s, want one call", read[0])
+	for limit, want := range []string{"", "c", "ce", "ce"} {
+		found, err := s.Scan(t.Context(), limit, book.Range{Space: of}, book.Range{Space: book.Space{Name: "two"}})
+		check(t, err)
+		got := ""
+		for _, row := range found[0] {
+			got += row.Key
+		}
+		if got != want || len(found) != 2 || len(found[1]) != 0 {
+			t.Errorf("up to %d rows: got %q and %v, want %q", limit, got, found, want)
 		}
 	}
-	if len(reads) != 2 {
-		t.Errorf("got %v, want the due events and when they happened", reads)
+	err := s.Commit(t.Context(), book.Batch{Space: of, Writes: []book.Write{{Row: book.Row{Key: "a", Value: []byte("new")}, Check: true, Old: []byte("a")}}})[0]
+	if err != book.ErrConflict {
+		t.Errorf("a write that expects an expired row: got %v", err)
 	}
+	check(t, s.Commit(t.Context(), book.Batch{Space: of, Writes: []book.Write{{Row: book.Row{Key: "a", Value: []byte("new")}, Check: true}}})[0])
 }
 
 // TestCommitted: each call that the server answers is reported.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 	restoreWait = 10 * time.Second
 )
 
-// Restore writes the items of an export to an empty server. It returns
+// Restore writes the pieces of a dump to an empty server. It returns
 // store.ErrInUse if a gate uses the prefix, and store.ErrNotEmpty if there is
 // data. The key of a gate that has just ended expires after 10 s: Restore waits
 // for that.
@@ -33,8 +33,8 @@ const (
 // Gates refuse the data until Restore has finished, also after an error. Then
 // delete all keys of the prefix, and restore again. No command is sent twice,
 // so each lost reply is such an error.
-func Restore(ctx context.Context, o Options, items iter.Seq2[store.Item, error]) error {
-	o.restore = true
+func Restore(ctx context.Context, o Options, pieces iter.Seq2[book.Piece, error]) error {
+	o.restore, o.Timeout = true, restoreWait
 	o, err := o.resolve()
 	if err != nil {
 		return err
@@ -51,9 +51,9 @@ func Restore(ctx context.Context, o Options, items iter.Seq2[store.Item, error])
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	for item, err := range items {
+	for piece, err := range pieces {
 		if err == nil {
-			err = r.add(ctx, item)
+			err = r.add(ctx, piece)
 		}
 		if err != nil {
 			return err
@@ -65,15 +65,12 @@ func Restore(ctx context.Context, o Options, items iter.Seq2[store.Item, error])
 	return r.setLayout(ctx, layout)
 }
 
-// restore writes items. What it writes is not atomic: no gate reads it yet.
+// restore writes pieces. What it writes is not atomic: no gate reads it yet.
 type restore struct {
 	*Store
 	commands []rueidis.Completed
-	size     int // of commands, about, in bytes
-	// calls are the newest of one account, a few more than are kept. They
-	// wait to be sorted.
-	calls []store.Record
-	known int64 // when the last known event expires, in seconds since 1970
+	rows     []book.Batch
+	size     int // of commands and rows, about, in bytes
 }
 
 // connect waits for a connection.
@@ -159,7 +156,7 @@ func (r *restore) checkUse(ctx context.Context) error {
 // presence returns how long the keys of a gate live, at most.
 func (r *restore) presence(ctx context.Context) (left time.Duration, err error) {
 	keys := r.client.pingKeys()
-	replies, err := r.client.doMulti(ctx, len(keys), func(l *link, i int) rueidis.Completed { return l.B().Pttl().Key(keys[i]).Build() })
+	replies, err := r.client.doMulti(ctx, len(keys), func(b rueidis.Builder, i int) rueidis.Completed { return b.Pttl().Key(keys[i]).Build() })
 	if err != nil {
 		return 0, err
 	}
@@ -175,12 +172,11 @@ func (r *restore) presence(ctx context.Context) (left time.Duration, err error) 
 
 // checkEmpty refuses a server that has accounts, tokens or reports.
 func (r *restore) checkEmpty(ctx context.Context) error {
-	keys := []string{r.indexKey(), r.liveKeysKey(), r.auditKey(), r.knownKey(), r.queueKeys()[0]}
-	today := calendar.UTCDay(r.Now())
-	for day := today - store.ReportsFor - 1; day <= today+1; day++ {
-		keys = append(keys, r.refusedKeys(day)[0])
+	keys := []string{r.accountsKey(), r.liveKeysKey(), r.logKey(), r.pendingKey()}
+	for _, of := range book.Spaces(r.Now()) {
+		keys = append(keys, r.spaceKeys(of)[0])
 	}
-	replies, err := r.client.doMulti(ctx, len(keys), func(l *link, i int) rueidis.Completed { return l.B().Exists().Key(keys[i]).Build() })
+	replies, err := r.client.doMulti(ctx, len(keys), func(b rueidis.Builder, i int) rueidis.Completed { return b.Exists().Key(keys[i]).Build() })
 	if err != nil {
 		return err
 	}
@@ -192,9 +188,9 @@ func (r *restore) checkEmpty(ctx context.Context) error {
 	return nil
 }
 
-// add adds an item to the next batch.
-func (r *restore) add(ctx context.Context, item store.Item) error {
-	if len(r.commands) >= restoreBatch || r.size >= restoreBytes {
+// add adds a piece to the next batch.
+func (r *restore) add(ctx context.Context, p book.Piece) error {
+	if len(r.commands)+len(r.rows) >= restoreBatch || r.size >= restoreBytes {
 		if err := r.flush(ctx); err != nil {
 			return err
 		}
@@ -204,28 +200,68 @@ func (r *restore) add(ctx context.Context, item store.Item) error {
 		return err
 	}
 	b := l.B()
-	if len(r.calls) > 0 && (item.Call == nil || item.Call.Account != r.calls[0].Account) {
-		if err := r.addCalls(b); err != nil {
-			return err
-		}
-	}
 	switch {
-	case item.Account != nil:
-		return r.addAccount(b, item.Account)
-	case item.Key != nil:
-		return r.addKey(b, item.Key)
-	case item.Count != nil:
-		r.addCount(b, item.Count)
-	case item.Call != nil:
-		r.addCall(*item.Call)
-	case item.Refused != nil:
-		r.addRefused(b, item.Refused)
-	case item.Entry != nil:
-		return r.addEntry(b, item.Entry)
-	case item.Event != nil:
-		return r.addEvent(b, item.Event)
+	case p.Document != nil:
+		r.addDocument(b, p.Document)
+	case p.Count != nil:
+		r.addCount(b, p.Count)
+	case p.Row != nil:
+		r.addRow(p.Space, *p.Row)
+	case p.Entry != nil:
+		r.send(b.Xadd().Key(r.logKey()).Id(p.Entry.ID.String()).FieldValue().FieldValue("e", string(p.Entry.Value)).FieldValue("n", "").Build())
 	}
 	return nil
+}
+
+func (r *restore) addDocument(b rueidis.Builder, a *book.Account) {
+	handle, parts := newNumber(), a.Encode()
+	r.send(
+		b.Hset().Key(r.accountKey(a.ID)).FieldValue().FieldValue("i", handle).FieldValue("v", newNumber()).FieldValue("a", string(parts.Account)).
+			FieldValue("k", string(parts.Keys)).FieldValue("l", string(parts.Logins)).Build(),
+		b.Zadd().Key(r.accountsKey()).ScoreMember().ScoreMember(0, listed(a.ID, handle)).Build(),
+	)
+	for _, k := range a.Keys {
+		own := entry{account: a.ID, key: k.ID}.String()
+		live := k.Live(r.Now())
+		// A key that has ended does not replace a live one of another
+		// account with the same token.
+		r.send(setEntry(b, r.tokenKey(k.Hash), own, expiry(k, expiredFor), live), setEntry(b, r.idKey(k.ID), own, expiry(k, listedFor), true))
+		if live {
+			r.send(r.countKey(b, k))
+		}
+	}
+}
+
+// setEntry writes an entry, unless there is one and it does not replace that.
+func setEntry(b rueidis.Builder, key, value, expires string, replaces bool) rueidis.Completed {
+	command := b.Arbitrary("SET").Keys(key).Args(value)
+	if expires != "" {
+		command = command.Args("PXAT", expires)
+	}
+	if !replaces {
+		command = command.Args("NX")
+	}
+	return command.Build()
+}
+
+// addCount adds to the four counters of a call.
+func (r *restore) addCount(b rueidis.Builder, c *store.StoredCount) {
+	month, day := dateOf(c.Day)
+	key := r.countsKey(c.Account, c.Key, month)
+	for _, field := range []string{day + ":" + c.Endpoint, c.Endpoint, day + ":*", "*"} {
+		r.send(b.Hincrby().Key(key).Field(field).Increment(c.Used).Build())
+	}
+	r.send(b.Arbitrary("EXPIREAT").Keys(key).Args(countsExpire(c.Day)).Build())
+}
+
+// addRow adds a row to those of its space that were added last.
+func (r *restore) addRow(of book.Space, row book.Row) {
+	if n := len(r.rows); n == 0 || r.rows[n-1].Space != of || len(r.rows[n-1].Writes) == dumpPage {
+		r.rows = append(r.rows, book.Batch{Space: of})
+	}
+	last := &r.rows[len(r.rows)-1]
+	last.Writes = append(last.Writes, book.Write{Row: row})
+	r.size += len(row.Key) + len(row.Value)
 }
 
 func (r *restore) send(commands ...rueidis.Completed) {
@@ -243,20 +279,15 @@ func (r *restore) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(r.calls) > 0 {
-		if err := r.addCalls(l.B()); err != nil {
-			return err
-		}
-	}
-	commands := r.commands
-	r.commands, r.size = nil, 0
-	ctx, cancel := context.WithTimeout(ctx, restoreWait)
+	commands, rows := r.commands, r.rows
+	r.commands, r.rows, r.size = nil, nil, 0
+	within, cancel := r.client.within(ctx)
 	defer cancel()
-	for _, result := range l.DoMulti(ctx, commands...) {
+	for _, result := range l.DoMulti(within, commands...) {
 		// One error is enough: the others often have the same cause.
 		if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
 			return unavailable(r.client.hide(err))
 		}
 	}
-	return nil
+	return errors.Join(r.Commit(ctx, rows...)...)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -22,46 +22,38 @@ const manyAccounts = 600
 
 // fill writes some of all that a store keeps, and returns a call of a key with
 // limits of its own.
-func fill(t *testing.T, s *redisstore.Store) store.Call {
+func fill(t *testing.T, s *gate) store.Call {
 	t.Helper()
+	storetest.Fill(t, s.redis)
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	ids := make([]string, manyAccounts)
 	for i := range ids {
-		ids[i] = fmt.Sprintf("acc_%d", i)
+		ids[i] = fmt.Sprintf("many_%d", i)
 	}
-	_, errs := s.ChangeAccounts(t.Context(), ids, func(i int, a *store.Account, _ bool) error {
-		a.Plan, a.Label, a.CreatedAt, a.Disabled = "starter", fmt.Sprintf("%d@example.org", i), now, i == 7
-		return nil
-	})
-	check(t, errors.Join(errs...))
+	for some := range slices.Chunk(ids, store.MaxBatch) {
+		_, errs := s.ChangeAccounts(t.Context(), some, func(i int, a *store.Account, _ bool) error {
+			a.Plan, a.Label, a.CreatedAt, a.Disabled = "starter", fmt.Sprintf("%d@example.org", i), now, i == 7
+			return nil
+		})
+		check(t, errors.Join(errs...))
+	}
 	key := store.Key{
-		ID: "key_1", Account: account, Kind: token.Key, Name: "one", Abilities: []string{"convert"}, Hint: "tgk_…", CreatedAt: now,
+		ID: "key_1", Account: "many_1", Kind: token.Key, Name: "one", Abilities: []string{"convert"}, Hint: "tgk_…", CreatedAt: now,
 		ExpiresAt: now.Add(time.Hour), Limits: []store.Limit{{Endpoint: "convert", Period: store.Day, Max: 9, OfKey: true}},
 	}
 	check(t, s.CreateKey(t.Context(), key, hashOf(key.ID)))
-	revoked := store.Key{ID: "key_2", Account: account, Kind: token.Key, Name: "two", CreatedAt: now}
+	revoked := store.Key{ID: "key_2", Account: "many_1", Kind: token.Key, Name: "two", CreatedAt: now}
 	check(t, s.CreateKey(t.Context(), revoked, hashOf(revoked.ID)))
-	check(t, s.RevokeKey(t.Context(), account, revoked.ID, now))
-	call := store.Call{Account: account, Endpoint: "convert", Key: key.ID, Day: today(), Cost: 2}
-	for _, c := range []store.Call{call, call, {Account: account, Endpoint: "rates", Day: today() - 40}, {Account: "acc_5", Endpoint: "rates", Day: today()}} {
-		_, err := s.Take(t.Context(), c, nil, nil)
+	check(t, s.RevokeKey(t.Context(), "many_1", revoked.ID, now))
+	call := store.Call{Account: "many_1", Endpoint: "convert", Key: key.ID, Day: today(), Cost: 2}
+	for range 2 {
+		_, err := s.Take(t.Context(), call, nil, nil)
 		check(t, err)
 	}
-	for i := range 3 {
-		s.Record(store.Record{Account: account, Key: key.ID, At: now.Add(time.Duration(i) * time.Second), Endpoint: "convert", Status: 200, From: netip.MustParseAddr("192.0.2.1")})
-	}
-	check(t, s.AddRefused(t.Context(), []store.Refused{{Day: today(), Code: "no_token", Calls: 4}, {Day: today() - 1, Account: account, Code: "quota_exceeded", Calls: 1}}))
-	check(t, s.AddEntries(t.Context(), []store.Entry{{At: now, ActorKind: "admin", Action: "key.create", Account: account, After: []byte("{}")}, {At: now, ActorKind: "admin", Action: "key.revoke"}}))
-	addEvent(t, s, event(1, now))
-	addEvent(t, s, event(2, now))
-	check(t, s.RetryEvent(t.Context(), "event_2", now.Add(time.Hour)))
-	known := event(3, now)
-	known.Queued = false
-	addEvent(t, s, known)
 	return call
 }
 
-// TestRestore: a restored store exports what was exported, and counts on.
+// TestRestore: a restored store dumps what was dumped, and counts on.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	single, cluster := redistest.Start(t), redistest.StartCluster(t, 3)
@@ -71,41 +63,44 @@ func TestRestore(t *testing.T) {
 			o := redisstore.Options{URL: url, Prefix: "from", Timeout: 10 * time.Second}
 			from := openStore(t, o)
 			call := fill(t, from)
-			list, want := storetest.Items(t, from), storetest.Export(t, from)
+			list, want := storetest.Pieces(t, from.Book), storetest.Dump(t, from.Book)
+			totals, err := from.Totals(t.Context())
+			check(t, err)
 			o.Prefix = "to"
 			check(t, redisstore.Restore(t.Context(), o, all(list, nil)))
 			to := openStore(t, o)
-			if got := storetest.Export(t, to); !slices.Equal(got, want) {
+			if got := storetest.Dump(t, to.Book); !slices.Equal(got, want) {
 				t.Errorf("restored:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 			countsOn(t, to, call)
-			claimed, err := to.ClaimEvents(t.Context(), time.Now(), time.Minute, 9)
-			if err != nil || len(claimed) != 1 || claimed[0].ID != "event_1" {
-				t.Errorf("claimed %+v, %v, want the event that is due now", claimed, err)
-			}
-			totals, err := to.Totals(t.Context())
-			if err != nil || totals != (store.Totals{Accounts: manyAccounts, LiveKeys: 1}) {
-				t.Errorf("totals: got %+v, %v", totals, err)
+			if got, err := to.Totals(t.Context()); err != nil || got != totals {
+				t.Errorf("totals: got %+v, %v, want %+v", got, err, totals)
 			}
 			key, err := to.FindKey(t.Context(), "key_1")
-			if err != nil || key.Account != account || key.LastUsedFrom.String() != "192.0.2.1" {
+			if err != nil || key.Account != "many_1" {
 				t.Errorf("found %+v, %v", key, err)
 			}
 			if _, err := to.FindKey(t.Context(), "key_3"); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("a key that does not exist: got %v", err)
 			}
-			if grant, err := to.Grant(t.Context(), hashOf("key_1"), time.Now()); err != nil || grant.Account != account {
+			if grant, err := to.Grant(t.Context(), hashOf("key_1"), time.Now()); err != nil || grant.Account != "many_1" {
 				t.Errorf("grant: got %+v, %v", grant, err)
 			}
 			if _, err := to.Grant(t.Context(), hashOf("key_2"), time.Now()); !errors.Is(err, store.ErrNoGrant) {
 				t.Errorf("grant of a revoked key: got %v", err)
+			}
+			// An entry that follows comes last.
+			check(t, to.AddEntries(t.Context(), store.Entry{At: time.Now().Add(-time.Hour), Account: "many_1", Action: "last"}))
+			last, err := to.LastEntries(t.Context(), "", time.Time{}, store.EntryID{}, 1)
+			if err != nil || len(last) != 1 || last[0].Action != "last" {
+				t.Errorf("the last entry is %+v, %v", last, err)
 			}
 		})
 	}
 }
 
 // countsOn checks that each limit continues from the restored counts.
-func countsOn(t *testing.T, s *redisstore.Store, call store.Call) {
+func countsOn(t *testing.T, s *gate, call store.Call) {
 	t.Helper()
 	limits := []store.Limit{
 		{Endpoint: "convert", Period: store.Day, Max: 7}, {Endpoint: "convert", Period: store.Month, Max: 7},
@@ -127,16 +122,16 @@ func countsOn(t *testing.T, s *redisstore.Store, call store.Call) {
 	}
 }
 
-// all yields items, and then an error if there is one.
-func all(list []store.Item, end error) iter.Seq2[store.Item, error] {
-	return func(yield func(store.Item, error) bool) {
-		for _, item := range list {
-			if !yield(item, nil) {
+// all yields pieces, and then an error if there is one.
+func all(list []book.Piece, end error) iter.Seq2[book.Piece, error] {
+	return func(yield func(book.Piece, error) bool) {
+		for _, piece := range list {
+			if !yield(piece, nil) {
 				return
 			}
 		}
 		if end != nil {
-			yield(store.Item{}, end)
+			yield(book.Piece{}, end)
 		}
 	}
 }
@@ -147,7 +142,7 @@ func TestRestoreRefusals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	o := redisstore.Options{URL: server.URL(), Prefix: "in"}
-	list := []store.Item{{Account: &store.Account{ID: account, Plan: "starter"}}}
+	list := []book.Piece{{Document: &book.Account{Account: store.Account{ID: account, Plan: "starter"}, Exists: true}}}
 
 	t.Run("InUse", func(t *testing.T) {
 		t.Parallel()
@@ -164,14 +159,17 @@ func TestRestoreRefusals(t *testing.T) {
 	})
 	t.Run("NotEmpty", func(t *testing.T) {
 		t.Parallel()
-		for name, write := range map[string]func(s *redisstore.Store) error{
-			"account": func(s *redisstore.Store) error { return put(t, s, account) },
-			"entry":   func(s *redisstore.Store) error { return s.AddEntries(t.Context(), []store.Entry{{At: time.Now()}}) },
-			"refused": func(s *redisstore.Store) error {
+		for name, write := range map[string]func(s *gate) error{
+			"account": func(s *gate) error { return put(t, s, account) },
+			"entry": func(s *gate) error {
+				check(t, s.AddEntries(t.Context(), store.Entry{At: time.Now(), Account: account}))
+				return s.DeleteAccount(t.Context(), account)
+			},
+			"refused": func(s *gate) error {
 				return s.AddRefused(t.Context(), []store.Refused{{Day: today() - 300, Code: "no_token", Calls: 1}})
 			},
-			"event": func(s *redisstore.Store) error {
-				_, _, err := s.AddEvent(t.Context(), event(1, time.Now()))
+			"event": func(s *gate) error {
+				_, _, err := s.AddEvent(t.Context(), store.Event{ID: "event", At: time.Now(), Known: time.Now().Add(time.Hour)})
 				return err
 			},
 		} {
@@ -193,7 +191,7 @@ func TestRestoreRefusals(t *testing.T) {
 		o.Prefix = "layout"
 		do(t, server, "SET", "layout:layout", "1")
 		err := redisstore.Restore(t.Context(), o, all(list, nil))
-		if want := `layout "1", this program knows layout "2"`; !errors.Is(err, store.ErrNotEmpty) || !strings.Contains(err.Error(), want) {
+		if want := `layout "1", this program knows layout "3"`; !errors.Is(err, store.ErrNotEmpty) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %v with %s", err, store.ErrNotEmpty, want)
 		}
 	})
@@ -214,40 +212,33 @@ func TestRestoreRefusals(t *testing.T) {
 	})
 }
 
-// A file that was changed has many calls of one account. It is small when it is
-// compressed.
-func TestRestoreOfManyCalls(t *testing.T) {
-	o := redisstore.Options{URL: redistest.Start(t).URL()}
-	storetest.RestoreManyCalls(t, func(calls iter.Seq2[store.Item, error]) store.Store {
-		check(t, redisstore.Restore(t.Context(), o, calls))
-		return openStore(t, o)
-	})
-}
-
-// A file that was changed has large rows of all kinds, or many counts of one
-// account. Commands are sent before they take much memory.
-func TestRestoreOfLargeRows(t *testing.T) {
+// A file that was changed has large pieces of all kinds, or many of them.
+// Commands are sent before they take much memory.
+func TestRestoreOfLargePieces(t *testing.T) {
 	large := strings.Repeat("x", 1<<20)
-	for name, item := range map[string]func(n int) store.Item{
-		"entries": func(n int) store.Item {
-			return store.Item{Entry: &store.Entry{ID: store.EntryID{Milliseconds: 1, Number: int64(n)}, At: time.Now(), Target: large}}
+	for name, piece := range map[string]func(n int) book.Piece{
+		"entries": func(n int) book.Piece {
+			return book.Piece{Entry: &book.LogEntry{ID: store.EntryID{Milliseconds: 1, Number: int64(n)}, At: time.Now(), Value: []byte(large)}}
 		},
-		"counts": func(n int) store.Item {
-			return store.Item{Count: &store.StoredCount{Account: account, Count: store.Count{Day: today(), Endpoint: fmt.Sprint(n, large[:1<<10]), Used: 1}}}
+		"rows": func(n int) book.Piece {
+			return book.Piece{Space: book.Space{Name: "events"}, Row: &book.Row{Key: fmt.Sprint(n), Value: []byte(large)}}
+		},
+		"counts": func(n int) book.Piece {
+			return book.Piece{Count: &store.StoredCount{Account: account, Count: store.Count{Day: today(), Endpoint: fmt.Sprint(n, large[:1<<10]), Used: 1}}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, most := map[string]int{"entries": 100, "counts": 20_000}[name], 30<<20
+			n, most := map[string]int{"entries": 100, "rows": 100, "counts": 20_000}[name], 30<<20
 			o := redisstore.Options{URL: redistest.Start(t).URL()}
-			check(t, redisstore.Restore(t.Context(), o, func(yield func(store.Item, error) bool) {
+			check(t, redisstore.Restore(t.Context(), o, func(yield func(book.Piece, error) bool) {
 				before := storetest.Heap()
 				for i := range n {
-					if !yield(item(i), nil) {
+					if !yield(piece(i), nil) {
 						return
 					}
 				}
 				if used := storetest.Heap() - before; used > int64(most) {
-					t.Errorf("%d rows take %d bytes of the heap, want at most %d", n, used, most)
+					t.Errorf("%d pieces take %d bytes of the heap, want at most %d", n, used, most)
 				}
 			}))
 		})

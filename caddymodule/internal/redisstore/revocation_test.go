@@ -33,7 +33,7 @@ func (c *customer) next(what string) string {
 func (c *customer) put(account store.Account) {
 	c.Helper()
 	account.ID = c.id
-	_, err := storetest.PutAccount(c.Context(), c.gates[0], account)
+	_, err := storetest.PutAccount(c.Context(), c.gates[0].Book, account)
 	check(c, err)
 	c.plan = account.Plan
 }

@@ -18,20 +18,16 @@ var (
 	takeScript         = newScript("take")
 	giveBackScript     = newScript("giveback")
 	resetScript        = newScript("reset")
-	grantScript        = newScript("grant")
-	loadScript         = newScript("load")
-	changeScript       = newScript("change")
-	deleteScript       = newScript("delete")
-	enterScript        = newScript("enter")
+	readScript         = newScript("read")
+	changeScript       = newScript("rows", "change")
+	claimScript        = newScript("claim")
 	forgetScript       = newScript("forget")
-	recordScript       = newScript("record")
+	pendScript         = newScript("pend")
+	appendScript       = newScript("append")
+	commitScript       = newScript("rows", "commit")
+	scanScript         = newScript("scan")
+	dumpScript         = newScript("dump")
 	pingScript         = newScript("ping")
-	refusedScript      = newScript("refused")
-	auditScript        = newScript("audit")
-	eventAddScript     = newScript("event_add")
-	eventClaimScript   = newScript("event_claim")
-	eventRemoveScript  = newScript("event_remove")
-	exportScript       = newScript("export")
 	attemptsReadScript = newScript("attempts_read")
 	attemptsSwapScript = newScript("attempts_swap")
 )
@@ -39,10 +35,15 @@ var (
 // script is a script that runs on the server.
 type script struct{ text, sha string }
 
-func newScript(name string) *script {
-	text, err := scripts.ReadFile("lua/" + name + ".lua")
-	if err != nil {
-		panic(err) // only of a wrong name
+// newScript returns the script of some files together.
+func newScript(names ...string) *script {
+	var text []byte
+	for _, name := range names {
+		part, err := scripts.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // only of a wrong name
+		}
+		text = append(text, part...)
 	}
 	sum := sha1.Sum(text)
 	return &script{string(text), hex.EncodeToString(sum[:])}
@@ -51,10 +52,48 @@ func newScript(name string) *script {
 // exec runs the script. A server that does not know it has not run it, so that
 // it can be sent again.
 func (s *script) exec(ctx context.Context, c rueidis.CoreClient, keys, args []string) rueidis.RedisResult {
-	n := int64(len(keys))
-	result := c.Do(ctx, c.B().Evalsha().Sha1(s.sha).Numkeys(n).Key(keys...).Arg(args...).Build())
-	if reason, isReply := rueidis.IsRedisErr(result.Error()); isReply && reason.IsNoScript() {
-		return c.Do(ctx, c.B().Eval().Script(s.text).Numkeys(n).Key(keys...).Arg(args...).Build())
+	result := c.Do(ctx, s.bySHA(c.B(), keys, args))
+	if isUnknown(result) {
+		return c.Do(ctx, s.byText(c.B(), keys, args))
 	}
 	return result
+}
+
+// call is the keys and the arguments of a script.
+type call struct{ keys, args []string }
+
+// execAll runs the script for each call, with one round trip.
+func (s *script) execAll(ctx context.Context, c rueidis.Client, calls []call) []rueidis.RedisResult {
+	commands := make([]rueidis.Completed, len(calls))
+	for i, call := range calls {
+		commands[i] = s.bySHA(c.B(), call.keys, call.args)
+	}
+	results := c.DoMulti(ctx, commands...)
+	var unknown []int
+	commands = nil
+	for i, result := range results {
+		if isUnknown(result) {
+			unknown = append(unknown, i)
+			commands = append(commands, s.byText(c.B(), calls[i].keys, calls[i].args))
+		}
+	}
+	if len(unknown) > 0 {
+		for n, result := range c.DoMulti(ctx, commands...) {
+			results[unknown[n]] = result
+		}
+	}
+	return results
+}
+
+func isUnknown(result rueidis.RedisResult) bool {
+	reason, isReply := rueidis.IsRedisErr(result.Error())
+	return isReply && reason.IsNoScript()
+}
+
+func (s *script) bySHA(b rueidis.Builder, keys, args []string) rueidis.Completed {
+	return b.Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+}
+
+func (s *script) byText(b rueidis.Builder, keys, args []string) rueidis.Completed {
+	return b.Eval().Script(s.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 }

@@ -45,7 +45,7 @@ func uncounted(t testing.TB, server *redistest.Server) {
 
 // clients calls with many goroutines until the function that it returns is
 // called.
-func clients(t testing.TB, s *redisstore.Store) (served *atomic.Int64, stop func()) {
+func clients(t testing.TB, s *gate) (served *atomic.Int64, stop func()) {
 	t.Helper()
 	served = new(atomic.Int64)
 	var ended atomic.Bool

@@ -4,44 +4,49 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 const (
-	// maxGrants is how many grants are cached. One takes about 700 bytes.
-	maxGrants = 50_000
-
 	// maxSeen is how many accounts and keys the store remembers counts of.
 	// One takes about 400 bytes.
 	maxSeen = 50_000
 
 	// epochs is how many counters tell that this gate changed an account.
 	epochs = 1024
+
+	// writers is how many accounts the store reads or changes at once.
+	writers = 16
 )
 
-// Store is a store.Store on a server.
+// Store is a book.Engine on a server.
 type Store struct {
 	client *client
 	prefix string
-	grants *lru.Cache[token.Hash, cachedGrant]
-	seen   *lru.Cache[seenKey, *seen]
-	recent *recent
-	seed   maphash.Seed
-	// maxQueued is store.MaxQueued, except in tests.
-	maxQueued int
+	grants *grants
+	// holders are the accounts of tokens, as the server had them. A token
+	// can be imported into another account after its key has ended.
+	holders *lru.Cache[token.Hash, string]
+	seen    *lru.Cache[seenKey, *seen]
+	seed    maphash.Seed
 	// epochs change when this gate changes an account. A cached grant of
 	// an older epoch is not used.
 	epochs [epochs]atomic.Uint64
+
+	stop  context.CancelFunc
+	ended chan struct{} // closed when publishing in the background ended
 }
 
 var (
-	_ store.Store = (*Store)(nil)
+	_ book.Engine = (*Store)(nil)
 	_ store.Clock = (*Store)(nil)
 )
 
@@ -56,10 +61,13 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: c, prefix: o.Prefix, seed: maphash.MakeSeed(), maxQueued: store.MaxQueued}
-	s.grants = newCache[token.Hash, cachedGrant](maxGrants)
-	s.seen = newCache[seenKey, *seen](maxSeen)
-	s.recent = newRecent(s)
+	s := &Store{
+		client: c, prefix: o.Prefix, grants: newGrants(), holders: newCache[token.Hash, string](maxGrants),
+		seen: newCache[seenKey, *seen](maxSeen), seed: maphash.MakeSeed(), ended: make(chan struct{}),
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	go s.publishOrphans(ctx)
 	return s, nil
 }
 
@@ -71,11 +79,12 @@ func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
 	return cache
 }
 
-// Close writes the recent calls that wait, and ends the connections.
+// Close ends the connections.
 func (s *Store) Close() error {
-	err := s.recent.close()
+	s.stop()
+	<-s.ended
 	s.client.close()
-	return err
+	return nil
 }
 
 // Timeout is how long a request waits for the server.
@@ -99,16 +108,35 @@ func (s *Store) epoch(account string) *atomic.Uint64 {
 	return &s.epochs[maphash.String(s.seed, account)%epochs]
 }
 
+// warn logs an error of something that is not needed now.
+func (s *Store) warn(what string, err error) {
+	if err != nil {
+		s.client.options.Logger.Warn(what, slog.Any("error", err))
+	}
+}
+
+func damaged(what string, err error) error {
+	return unavailable(fmt.Errorf("the server has damaged data: %s: %w", what, err))
+}
+
 // The names of keys. See the comment of the package.
 
 func (s *Store) accountKey(account string) string { return s.prefix + ":{" + account + "}:a" }
-func (s *Store) keysKey(account string) string    { return s.prefix + ":{" + account + "}:k" }
-func (s *Store) recentKey(account string) string  { return s.prefix + ":{" + account + "}:r" }
-func (s *Store) indexKey() string                 { return s.prefix + ":accounts" }
+func (s *Store) queueKey(account string) string   { return s.prefix + ":{" + account + "}:o" }
 
 func (s *Store) tokenKey(hash token.Hash) string { return fmt.Sprintf("%s:t:%x", s.prefix, hash[:]) }
+func (s *Store) idKey(id string) string          { return s.prefix + ":n:" + id }
 
-// stateKeys are the keys that one script reads or writes together.
-func (s *Store) stateKeys(account string) []string {
-	return []string{s.accountKey(account), s.keysKey(account)}
+func (s *Store) accountsKey() string { return s.prefix + ":accounts" }
+func (s *Store) liveKeysKey() string { return s.prefix + ":keys" }
+func (s *Store) logKey() string      { return s.prefix + ":audit" }
+func (s *Store) pendingKey() string  { return s.prefix + ":pending" }
+
+// spaceKeys are order, values and expiries of the rows of a space.
+func (s *Store) spaceKeys(of book.Space) []string {
+	key := s.prefix + ":s:{" + of.Name + "}:"
+	if of.Account != "" {
+		key = s.prefix + ":{" + of.Account + "}:s:"
+	}
+	return []string{key + "i", key + "n", key + "x"}
 }

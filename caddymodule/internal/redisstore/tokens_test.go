@@ -3,18 +3,20 @@ package redisstore_test
 import (
 	"errors"
 	"fmt"
-	"regexp"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // moveToken moves the token of the only key of acc_1 to acc_2.
-func moveToken(t *testing.T, s *redisstore.Store) token.Hash {
+func moveToken(t *testing.T, s *gate) token.Hash {
 	t.Helper()
 	hash := newAccount(t, s, "acc_1")
 	check(t, s.RevokeKey(t.Context(), "acc_1", "key_acc_1", time.Now()))
@@ -43,9 +45,10 @@ func TestPruneMovedToken(t *testing.T) {
 	o := redisstore.Options{URL: server.URL()}
 	s := openStore(t, o)
 	hash := moveToken(t, s)
-	row := do(t, server, "HGET", keysKey, "k:key_acc_1").(string)
-	ended := time.Now().Add(-store.RevokedFor - time.Hour).UnixNano()
-	do(t, server, "HSET", keysKey, "k:key_acc_1", regexp.MustCompile(`"v":\d+`).ReplaceAllString(row, fmt.Sprintf(`"v":%d`, ended)))
+	check(t, s.ChangeOne(t.Context(), s.now(), "acc_1", func(a *book.Account) error {
+		a.Keys[0].RevokedAt = time.Now().Add(-store.RevokedFor - time.Hour)
+		return nil
+	}))
 	newKey(t, s, "acc_1", "key_other") // prunes
 	if _, err := s.Key(t.Context(), "acc_1", "key_acc_1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the old key is not pruned: %v", err)
@@ -53,8 +56,30 @@ func TestPruneMovedToken(t *testing.T) {
 	wantOwner(t, o, hash, "acc_2")
 }
 
+// TestMovedTokenOfCache: a gate that knows the old account of a token serves the
+// new one at the next call.
+func TestMovedTokenOfCache(t *testing.T) {
+	t.Parallel()
+	o := redisstore.Options{URL: redistest.Start(t).URL()}
+	s, other := openStore(t, o), openStore(t, o)
+	hash := newAccount(t, s, "acc_1")
+	newAccount(t, s, "acc_2")
+	call := store.Call{Endpoint: "convert", Day: today()}
+	want := func(account string) {
+		t.Helper()
+		if admitted, grant, err := decide(t.Context(), other, hash, call, nil); err != nil || !admitted || grant.Account != account {
+			t.Errorf("got %t, %+v, %v, want a call of %s", admitted, grant, err, account)
+		}
+	}
+	want("acc_1")
+	check(t, s.RevokeKey(t.Context(), "acc_1", "key_acc_1", time.Now()))
+	check(t, s.CreateKey(t.Context(), imported("acc_2"), hash))
+	want("acc_2")
+}
+
 // TestEntryWithoutKey: a token whose key may be about to be written is refused
-// for another account, until its own account has made the key or is deleted.
+// for another account, until its own account has made the key or is deleted, or
+// a minute is over.
 func TestEntryWithoutKey(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -62,44 +87,49 @@ func TestEntryWithoutKey(t *testing.T) {
 	s := openStore(t, o)
 	newAccount(t, s, "acc_1")
 	newAccount(t, s, "acc_2")
-	left := func(text string) token.Hash {
-		do(t, server, "SET", tokenKey(hashOf(text)), "acc_1 key_imported_acc_1")
+	left := func(text string, ago time.Duration) token.Hash {
+		do(t, server, "SET", tokenKey(hashOf(text)), fmt.Sprint("acc_1 key_imported_acc_1 ", s.now().Add(-ago).UnixMicro()))
 		return hashOf(text)
 	}
-	hash := left("one")
-	if err := s.CreateKey(t.Context(), imported("acc_2"), hash); !errors.Is(err, store.ErrTokenTaken) {
-		t.Errorf("another account: got %v, want %v", err, store.ErrTokenTaken)
+	taken := func(hash token.Hash) {
+		t.Helper()
+		if err := s.CreateKey(t.Context(), imported("acc_2"), hash); !errors.Is(err, store.ErrTokenTaken) {
+			t.Errorf("another account: got %v, want %v", err, store.ErrTokenTaken)
+		}
 	}
+	hash := left("one", 50*time.Second)
+	taken(hash)
 	if account, err := s.Holder(t.Context(), hash, time.Now()); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the holder: got %q, %v", account, err)
 	}
 	check(t, s.CreateKey(t.Context(), imported("acc_1"), hash))
 	wantOwner(t, o, hash, "acc_1")
+	left("one", time.Hour) // its key is live, whenever it was made
+	taken(hash)
+
+	old := left("old", 61*time.Second)
+	check(t, s.CreateKey(t.Context(), imported("acc_2"), old))
+	wantOwner(t, o, old, "acc_2")
+
 	check(t, s.DeleteAccount(t.Context(), "acc_1"))
-	hash = left("two")
-	check(t, s.CreateKey(t.Context(), imported("acc_2"), hash))
+	hash = left("two", 0)
+	next := imported("acc_2")
+	next.ID, next.Name = "key_next", "next"
+	check(t, s.CreateKey(t.Context(), next, hash))
 	wantOwner(t, o, hash, "acc_2")
 }
 
 // TestRestoreMovedToken: a moved token belongs to its live key after a restore,
-// in whatever order the keys are.
+// in whatever order the accounts are.
 func TestRestoreMovedToken(t *testing.T) {
 	t.Parallel()
 	from := openStore(t, redisstore.Options{URL: redistest.Start(t).URL()})
 	hash := moveToken(t, from)
-	var accounts, keys []store.Item
-	check(t, from.Export(t.Context(), func(item store.Item) error {
-		switch {
-		case item.Account != nil:
-			accounts = append(accounts, item)
-		case item.Key != nil && item.Key.Account == "acc_2": // first
-			keys = append([]store.Item{item}, keys...)
-		case item.Key != nil:
-			keys = append(keys, item)
-		}
-		return nil
-	}))
-	o := redisstore.Options{URL: redistest.Start(t).URL()}
-	check(t, redisstore.Restore(t.Context(), o, all(append(accounts, keys...), nil)))
-	wantOwner(t, o, hash, "acc_2")
+	pieces := storetest.Pieces(t, from.Book)
+	for range 2 {
+		slices.Reverse(pieces)
+		o := redisstore.Options{URL: redistest.Start(t).URL()}
+		check(t, redisstore.Restore(t.Context(), o, all(pieces, nil)))
+		wantOwner(t, o, hash, "acc_2")
+	}
 }

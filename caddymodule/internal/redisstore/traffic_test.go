@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +63,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 	r.want("ten calls", 10)
 
-	_, err := storetest.PutAccount(t.Context(), f.gates[0], store.Account{ID: account, Plan: "pro"})
+	_, err := storetest.PutAccount(t.Context(), f.gates[0].Book, store.Account{ID: account, Plan: "pro"})
 	check(t, err)
 	r.want("a change", 2)
 	f.take(1, f.call(), limits)
@@ -122,7 +124,7 @@ func (f *fleet) use() {
 	for i, gate := range f.gates {
 		_, err := gate.Recent(f.Context(), account, time.Now())
 		check(f, err)
-		limiter := login.NewShared(gate.Attempts(), gate.Timeout(), outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "limiting logins"))
+		limiter := login.NewShared(gate.redis.Attempts(), gate.redis.Timeout(), outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "limiting logins"))
 		for n := range 4 {
 			who := login.AccountOf(fmt.Sprintf("user%d@example.com", n))
 			client := login.ClientOf(fmt.Sprintf("192.0.2.%d", i))
@@ -142,8 +144,8 @@ func (f *fleet) use() {
 }
 
 // TestKeysExpire: calls and logins create no key without a TTL, and all of an
-// account is in one slot. The account, its keys, its tokens without an expiry
-// and three keys for all accounts have none.
+// account is in one slot. The account, its tokens without an expiry and three
+// keys for all accounts have none.
 func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -152,8 +154,8 @@ func TestKeysExpire(t *testing.T) {
 	check(t, f.gates[0].CreateKey(t.Context(), expiring, hashOf(expiring.ID)))
 	f.use()
 	forever := map[string]bool{
-		"tollgate:layout": true, "tollgate:accounts": true, "tollgate:keys": true, "tollgate:{" + account + "}:a": true, "tollgate:{" + account + "}:k": true,
-		fmt.Sprintf("tollgate:t:%x", f.hash): true,
+		"tollgate:layout": true, "tollgate:accounts": true, "tollgate:keys": true, "tollgate:{" + account + "}:a": true,
+		fmt.Sprintf("tollgate:t:%x", f.hash): true, "tollgate:n:key_" + account: true,
 	}
 	kinds := map[string]int{}
 	for _, key := range keysOf(t, server, "*") {
@@ -162,7 +164,7 @@ func TestKeysExpire(t *testing.T) {
 			t.Errorf("%s has the TTL %d", key, ttl)
 		}
 		delete(forever, key)
-		if strings.Contains(key, account) && !strings.HasPrefix(key, "tollgate:{"+account+"}:") {
+		if strings.Contains(key, account) && !strings.HasPrefix(key, "tollgate:{"+account+"}:") && !strings.HasPrefix(key, "tollgate:n:") {
 			t.Errorf("%s is not in the slot of its account", key)
 		}
 		kind, _, _ := strings.Cut(strings.Replace(key, "{"+account+"}:", "account ", 1)[len("tollgate:"):], ":")
@@ -171,7 +173,7 @@ func TestKeysExpire(t *testing.T) {
 	if len(forever) > 0 {
 		t.Errorf("there are no %v", forever)
 	}
-	for _, kind := range []string{"account a", "account k", "account u", "account b", "account r", "t", "c", "e", "check", "refused"} {
+	for _, kind := range []string{"account a", "account s", "account u", "account b", "t", "n", "c", "e", "check", "s"} {
 		if kinds[kind] == 0 {
 			t.Errorf("there is no key of the kind %s: %v", kind, kinds)
 		}
@@ -180,8 +182,39 @@ func TestKeysExpire(t *testing.T) {
 
 	check(t, f.gates[0].DeleteAccount(t.Context(), account))
 	for _, key := range keysOf(t, server, "*") {
-		if strings.Contains(key, account) && !strings.Contains(key, ":b:") || strings.HasPrefix(key, "tollgate:t:") {
+		if strings.Contains(key, account) && !strings.Contains(key, ":b:") || strings.HasPrefix(key, "tollgate:t:") || strings.HasPrefix(key, "tollgate:n:") {
 			t.Errorf("%s is left of a deleted account", key)
 		}
+	}
+}
+
+// TestConfirmUnchanged: the server sends no document to a gate that has it.
+func TestConfirmUnchanged(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	f := newFleet(t, redisstore.Options{URL: server.URL()})
+	for i := range 50 {
+		newKey(t, f.gates[0], account, fmt.Sprint("key_", i))
+	}
+	size := do(t, server, "HSTRLEN", accountKey, "k").(int64)
+	sent := func() int64 {
+		bytes := regexp.MustCompile(`total_net_output_bytes:(\d+)`).FindStringSubmatch(do(t, server, "INFO", "stats").(string))
+		n, err := strconv.ParseInt(bytes[1], 10, 64)
+		check(t, err)
+		return n
+	}
+	const confirms = 500
+	confirm := func() {
+		t.Helper()
+		for range confirms {
+			_, err := f.gates[1].Confirm(t.Context(), f.hash, f.gates[1].now())
+			check(t, err)
+		}
+	}
+	confirm()
+	before := sent()
+	confirm()
+	if got := sent() - before; got > confirms*size/10 {
+		t.Errorf("the server sent %d bytes for %d documents of %d bytes that have not changed", got, confirms, size)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -37,17 +36,7 @@ func (s *Store) allMonths() []calendar.Day {
 	return monthsOf(today-store.CountsFor-31, today+31)
 }
 
-// holders are the account ("") and those of its keys that may have counts.
-func (l *loaded) holders() []string {
-	list := []string{""}
-	for _, k := range l.ring {
-		list = append(list, k.CountsAs())
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
-// Counts implements store.Usage.
+// Counts implements book.Engine.
 func (s *Store) Counts(ctx context.Context, account, key string, first, last calendar.Day) (list []store.Count, err error) {
 	months := monthsOf(first, last)
 	keys := make([]string, len(months))
@@ -66,7 +55,7 @@ func (s *Store) Counts(ctx context.Context, account, key string, first, last cal
 
 // hashes reads hashes of counts.
 func (s *Store) hashes(ctx context.Context, keys []string) ([]map[string]string, error) {
-	replies, err := s.client.doMulti(ctx, len(keys), func(l *link, i int) rueidis.Completed { return l.B().Hgetall().Key(keys[i]).Build() })
+	replies, err := s.client.doMulti(ctx, len(keys), func(b rueidis.Builder, i int) rueidis.Completed { return b.Hgetall().Key(keys[i]).Build() })
 	if err != nil {
 		return nil, err
 	}
@@ -103,48 +92,35 @@ func appendCounts(list []store.Count, month calendar.Day, fields map[string]stri
 	return list
 }
 
-// ResetCounts implements store.Usage.
-func (s *Store) ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	l, err := s.load(ctx, account)
-	if err != nil {
-		return err
+// CountsOfAccounts implements book.Engine.
+func (s *Store) CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) (list []store.AccountCount, err error) {
+	for _, month := range monthsOf(first, last) {
+		for some := range slices.Chunk(accounts, accountPage) {
+			keys := make([]string, len(some))
+			for i, account := range some {
+				keys[i] = s.countsKey(account, "", monthOf(month))
+			}
+			found, err := s.hashes(ctx, keys)
+			if err != nil {
+				return nil, err
+			}
+			for i, fields := range found {
+				for _, c := range appendCounts(nil, month, fields, first, last) {
+					list = append(list, store.AccountCount{Account: some[i], Count: c})
+				}
+			}
+		}
 	}
+	return list, nil
+}
+
+// ResetCounts implements book.Engine.
+func (s *Store) ResetCounts(ctx context.Context, account string, keys []string, endpoint string, day calendar.Day) error {
 	month, ofMonth := dateOf(day)
-	keys := []string{s.accountKey(account)}
-	for _, holder := range l.holders() {
-		keys = append(keys, s.countsKey(account, holder, month))
+	names := []string{s.accountKey(account), s.countsKey(account, "", month)}
+	for _, key := range keys {
+		names = append(names, s.countsKey(account, key, month))
 	}
-	_, err = s.client.runWrite(ctx, resetScript, keys, []string{ofMonth, endpoint, countsExpire(day)})
+	_, err := s.client.runWrite(ctx, resetScript, names, []string{ofMonth, endpoint, countsExpire(day)})
 	return err
 }
-
-// Recent implements store.Usage.
-func (s *Store) Recent(ctx context.Context, account string, now time.Time) (list []store.Record, err error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	if err := s.recent.flushOf(ctx, account); err != nil {
-		return nil, err
-	}
-	rows, err := ask(ctx, s.client, "recent calls of "+account, func(b rueidis.Builder) rueidis.Completed {
-		return b.Lrange().Key(s.recentKey(account)).Start(0).Stop(-1).Build()
-	}, (*rueidis.RedisMessage).AsStrSlice)
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		record, err := decodeRecord(account, row)
-		if err != nil {
-			return nil, err
-		}
-		if !record.At.Before(now.Add(-store.RecentFor)) {
-			list = append(list, record)
-		}
-	}
-	// Several gates add calls, not in the order of their times.
-	return store.LastCalls(list), nil
-}
-
-// Record implements store.Usage.
-func (s *Store) Record(record store.Record) { s.recent.add(record) }

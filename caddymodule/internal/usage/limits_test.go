@@ -2,6 +2,7 @@ package usage_test
 
 import (
 	"encoding/json"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ func shownLimit(period string, limit, used, remaining int64, resets time.Time) a
 }
 
 // takeAs counts calls of a key.
-func takeAs(t *testing.T, s store.Store, key, endpoint string, day calendar.Day, cost int64) {
+func takeAs(t *testing.T, s *storetest.Store, key, endpoint string, day calendar.Day, cost int64) {
 	t.Helper()
 	call := store.Call{Account: "acc_1", Key: key, Endpoint: endpoint, Day: day, Cost: cost}
 	if ok, err := s.Take(t.Context(), call, nil, nil); !ok || err != nil {
@@ -101,13 +102,13 @@ func TestKeys(t *testing.T) {
 	takeAs(t, s, "key_1", "currencies", today-3, 4)
 	takeAs(t, s, "", "convert", today, 9)
 	limits := []store.Limit{{Endpoint: "convert", Period: store.Day, Max: 5}, {Endpoint: store.All, Period: store.Month, Max: 6}, {Endpoint: "convert", Period: store.Minute, Max: 2}}
-	keys := []store.Key{
-		{ID: "key_0", Name: "without"},
-		{ID: "key_1", Name: "ends later", Limits: limits, ExpiresAt: now.Add(time.Hour)},
-		{ID: "key_2", Name: "successor", Root: "key_1", Limits: limits[:1]},
-		{ID: "key_3", Name: "revoked", Limits: limits, RevokedAt: now},
-		{ID: "key_4", Name: "expired", Limits: limits, ExpiresAt: now},
-		{ID: "key_5", Name: "unused", Limits: limits[1:2]},
+	keys := []*store.StoredKey{
+		{Key: store.Key{ID: "key_0", Name: "without"}},
+		{Key: store.Key{ID: "key_1", Name: "ends later", Limits: limits, ExpiresAt: now.Add(time.Hour)}},
+		{Key: store.Key{ID: "key_2", Name: "successor", Root: "key_1", Limits: limits[:1]}},
+		{Key: store.Key{ID: "key_3", Name: "revoked", Limits: limits, RevokedAt: now}},
+		{Key: store.Key{ID: "key_4", Name: "expired", Limits: limits, ExpiresAt: now}},
+		{Key: store.Key{ID: "key_5", Name: "unused", Limits: limits[1:2]}},
 	}
 	const used = `{"endpoint":"convert","period":"day","limit":5,"used":3,"remaining":2,"resets_at":"2126-11-21T00:00:00Z"}`
 	for name, c := range map[string]struct {
@@ -118,8 +119,8 @@ func TestKeys(t *testing.T) {
 			`{"endpoint":"convert","period":"minute","limit":2,"used":null,"remaining":null,"resets_at":null}]},` +
 			`{"id":"key_2","name":"successor","limits":[` + used + `]},` +
 			`{"id":"key_5","name":"unused","limits":[{"endpoint":"all","period":"month","limit":6,"used":0,"remaining":6,"resets_at":"2126-12-01T00:00:00Z"}]}]`},
-		"one":     {&keys[2], `{"id":"key_2","name":"successor","limits":[` + used + `]}`},
-		"without": {&keys[0], `{"id":"key_0","name":"without","limits":[]}`},
+		"one":     {&keys[2].Key, `{"id":"key_2","name":"successor","limits":[` + used + `]}`},
+		"without": {&keys[0].Key, `{"id":"key_0","name":"without","limits":[]}`},
 	} {
 		document, err := usage.Build(t.Context(), p, s, usage.Query{Account: "acc_1", Plan: "starter", Key: c.key, Keys: keys, Now: now})
 		if err != nil {

@@ -11,18 +11,16 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // topPage is how many accounts Top reads at once. It bounds the memory:
 // Top keeps the counts of these accounts only.
 const topPage = 200
 
-// TopSource has all accounts and what they used. Every store.Store implements
-// it.
+// TopSource has all accounts and what they used. A book.Book has them.
 type TopSource interface {
-	// ListAccounts is that of store.Accounts.
-	ListAccounts(ctx context.Context, after string, limit int) ([]store.Account, error)
-	// CountsOfAccounts is that of store.Overview.
+	List(ctx context.Context, after string, limit int, keys bool) ([]*book.Account, error)
 	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.AccountCount, error)
 }
 
@@ -50,7 +48,7 @@ func Top(ctx context.Context, p *policy.Policy, source TopSource, q TopQuery) (a
 	}
 	t.first = t.today.Day - calendar.Day(q.Days-1)
 	for after := ""; ; {
-		accounts, err := source.ListAccounts(ctx, after, topPage)
+		accounts, err := source.List(ctx, after, topPage, false)
 		if err != nil {
 			return api.UsageTop{}, fmt.Errorf("listing accounts: %w", err)
 		}
@@ -79,11 +77,11 @@ type top struct {
 
 // addPage adds some accounts. It reads the days of the month only if one of
 // them has a limit of a month.
-func (t *top) addPage(ctx context.Context, accounts []store.Account) error {
+func (t *top) addPage(ctx context.Context, accounts []*book.Account) error {
 	ids, limits := make([]string, len(accounts)), make([][]store.Limit, len(accounts))
 	first := t.first
 	for i := range accounts {
-		ids[i], limits[i] = accounts[i].ID, t.limitsOf(&accounts[i])
+		ids[i], limits[i] = accounts[i].ID, t.limitsOf(accounts[i])
 		if slices.ContainsFunc(limits[i], func(l store.Limit) bool { return l.Period == store.Month }) {
 			first = min(t.first, t.monthFirst)
 		}
@@ -104,7 +102,7 @@ func (t *top) addPage(ctx context.Context, accounts []store.Account) error {
 	}
 	for i := range accounts {
 		if of := used[accounts[i].ID]; of != nil {
-			t.add(&accounts[i], limits[i], of)
+			t.add(accounts[i], limits[i], of)
 		}
 	}
 	return nil
@@ -112,7 +110,7 @@ func (t *top) addPage(ctx context.Context, accounts []store.Account) error {
 
 // limitsOf returns the limits of a day or a month that can refuse calls of an
 // account, each once, except those of 0.
-func (t *top) limitsOf(account *store.Account) (limits []store.Limit) {
+func (t *top) limitsOf(account *book.Account) (limits []store.Limit) {
 	plan := t.policy.Plan(account.Plan)
 	for _, e := range t.policy.Endpoints {
 		if !plan.Lists(e) {
@@ -128,7 +126,7 @@ func (t *top) limitsOf(account *store.Account) (limits []store.Limit) {
 }
 
 // add adds what one account used.
-func (t *top) add(account *store.Account, limits []store.Limit, used counts) {
+func (t *top) add(account *book.Account, limits []store.Limit, used counts) {
 	busy := api.BusyAccount{Account: account.ID, Label: account.Label, Plan: account.Plan}
 	for day := t.first; day <= t.today.Day; day++ {
 		for _, n := range used[day] {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"slices"
 	"testing"
 	"time"
@@ -17,7 +19,7 @@ import (
 )
 
 // spend counts calls of an account.
-func spend(t *testing.T, s store.Store, account, endpoint string, day calendar.Day, calls int64) {
+func spend(t *testing.T, s *storetest.Store, account, endpoint string, day calendar.Day, calls int64) {
 	t.Helper()
 	if ok, err := s.Take(t.Context(), store.Call{Account: account, Endpoint: endpoint, Day: day, Cost: calls}, nil, nil); !ok || err != nil {
 		t.Fatalf("taking calls: %v, %v", ok, err)
@@ -118,15 +120,15 @@ func TestTopRefusals(t *testing.T) {
 
 // counting counts the pages that Top reads, and tells the reader of each.
 type counting struct {
-	store.Store
+	*storetest.Store
 	pages  int
 	onPage func()
 }
 
-func (c *counting) ListAccounts(ctx context.Context, after string, limit int) ([]store.Account, error) {
+func (c *counting) List(ctx context.Context, after string, limit int, keys bool) ([]*book.Account, error) {
 	c.pages++
 	c.onPage()
-	return c.Store.ListAccounts(ctx, after, limit)
+	return c.Store.List(ctx, after, limit, keys)
 }
 
 // TestTopOfManyAccounts reads several pages of accounts, but no further one when
@@ -149,7 +151,7 @@ func TestTopOfManyAccounts(t *testing.T) {
 		}
 	}
 	for i, id := range ids {
-		spend(t, s, id, "convert", today, int64(i*37%450+1)) // each has another number
+		spend(t, s.Store, id, "convert", today, int64(i*37%450+1)) // each has another number
 	}
 	got, err := usage.Top(t.Context(), p, s, usage.TopQuery{Now: now, Days: 1, Limit: 100})
 	if err != nil || s.pages < 3 || len(got.Busiest) != 100 || len(got.Nearest) != 100 {

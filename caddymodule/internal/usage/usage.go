@@ -22,7 +22,7 @@ import (
 // api.MaxUsageDays days long.
 var ErrDays = errors.New("days must be from 1 to 90")
 
-// Source has counts and calls. Every store.Store implements it.
+// Source has counts and calls. A book.Book has them.
 type Source interface {
 	// Counts returns the counts above zero of the days from first to
 	// last, both included, in no particular order: those of the account, or
@@ -41,7 +41,7 @@ type Query struct {
 	Key *store.Key
 	// Keys are keys of the account. Without a Key, the document has the
 	// limits of those that are live and have limits.
-	Keys []store.Key
+	Keys []*store.StoredKey
 	Now  time.Time
 	// Days is the length of the history, including today, or 0 for none.
 	Days int
@@ -182,12 +182,11 @@ func (b *builder) addKeys(ctx context.Context, document *api.UsageDocument) erro
 		return err
 	}
 	document.Keys = []api.UsageKey{}
-	for i := range b.Keys {
-		key := &b.Keys[i]
+	for _, key := range b.Keys {
 		if len(key.Limits) == 0 || !key.Live(b.Now) {
 			continue
 		}
-		shown, err := b.key(ctx, key)
+		shown, err := b.key(ctx, &key.Key)
 		if err != nil {
 			return err
 		}

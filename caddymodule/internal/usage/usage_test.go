@@ -1,6 +1,7 @@
 package usage_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -10,7 +11,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/memstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -21,12 +22,9 @@ import (
 // is over.
 var now = time.Date(2126, 11, 20, 9, 0, 0, 0, time.UTC)
 
-func open(t *testing.T) store.Store {
+func open(t *testing.T) *storetest.Store {
 	t.Helper()
-	s, err := badgerstore.Open(t.TempDir(), badgerstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.New(memstore.New())
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -63,7 +61,7 @@ func compile(t *testing.T, zone string) *policy.Policy {
 	return p
 }
 
-func take(t *testing.T, s store.Store, endpoint string, day calendar.Day, calls int) {
+func take(t *testing.T, s *storetest.Store, endpoint string, day calendar.Day, calls int) {
 	t.Helper()
 	for range calls {
 		if ok, err := s.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: endpoint, Day: day}, nil, nil); !ok || err != nil {
@@ -72,9 +70,9 @@ func take(t *testing.T, s store.Store, endpoint string, day calendar.Day, calls 
 	}
 }
 
-func account(t *testing.T, s store.Store) {
+func account(t *testing.T, s *storetest.Store) {
 	t.Helper()
-	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -151,12 +149,16 @@ func TestDaysOutOfRange(t *testing.T) {
 	}
 }
 
+// failing is a store that has no counts now.
+type failing struct{ *storetest.Store }
+
+func (failing) Counts(context.Context, string, string, calendar.Day, calendar.Day) ([]store.Count, error) {
+	return nil, store.ErrUnavailable
+}
+
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
-	s, p := open(t), compile(t, "")
-	if err := s.(*badgerstore.Store).Close(); err != nil {
-		t.Fatal(err)
-	}
+	s, p := failing{open(t)}, compile(t, "")
 	if _, err := usage.Build(t.Context(), p, s, usage.Query{Account: "acc_1", Plan: "starter", Now: now}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
+	"log/slog"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -14,29 +16,37 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // Store is an open store.
-type Store interface {
-	store.Store
-	Close() error
+type Store struct {
+	*book.Book
+	engine io.Closer
 }
+
+// Close writes what is pending, and closes the store.
+func (s *Store) Close() error { return errors.Join(s.Book.Close(), s.engine.Close()) }
 
 // OpenBadger opens a store in a directory. reserve is the least free space of
 // the disk in bytes; 0 is the default.
-func OpenBadger(dir string, reserve uint64) (Store, error) {
-	return badgerstore.Open(dir, badgerstore.Options{Reserve: reserve})
+func OpenBadger(dir string, reserve uint64) (*Store, error) {
+	db, err := badgerstore.Open(dir, badgerstore.Options{Reserve: reserve})
+	if err != nil {
+		return nil, err
+	}
+	return &Store{book.New(db, slog.Default()), db}, nil
 }
 
-// RestoreBadger makes a store of these items in a directory that does not
+// RestoreBadger makes a store of these pieces in a directory that does not
 // exist.
-func RestoreBadger(dir string, items iter.Seq2[store.Item, error]) error {
-	return badgerstore.Restore(dir, badgerstore.Options{}, items)
+func RestoreBadger(dir string, pieces iter.Seq2[book.Piece, error]) error {
+	return badgerstore.Restore(dir, badgerstore.Options{}, pieces)
 }
 
 // OpenRedis opens a store and waits until it is connected.
-func OpenRedis(ctx context.Context, url string) (Store, error) {
+func OpenRedis(ctx context.Context, url string) (*Store, error) {
 	const pause = 2 * time.Millisecond
 	db, err := redisstore.Open(redisstore.Options{URL: url})
 	if err != nil {
@@ -45,7 +55,7 @@ func OpenRedis(ctx context.Context, url string) (Store, error) {
 	for {
 		err := db.Check(ctx)
 		if err == nil {
-			return db, nil
+			return &Store{book.New(db, slog.Default()), db}, nil
 		}
 		select {
 		case <-ctx.Done():

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,77 +9,45 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// PutAccount creates an account or sets its plan and whether it is
-// disabled, for tests that do not compare it with the stored one.
-func PutAccount(ctx context.Context, accounts store.Accounts, want store.Account) (store.Account, error) {
-	return accounts.ChangeAccount(ctx, want.ID, func(account *store.Account, _ bool) error {
-		*account = want
-		return nil
-	})
-}
-
-func (s *suite) accounts() {
-	_, err := s.store.Account(s.Context(), "acc_1")
-	s.wantError("an unknown account", err, store.ErrNotFound)
-	s.wantError("deleting an unknown account", s.store.DeleteAccount(s.Context(), "acc_1"), store.ErrNotFound)
-
-	want := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: s.now}
-	put := func(account store.Account) {
-		s.Helper()
-		got, err := PutAccount(s.Context(), s.store, account)
-		if err != nil || !same(got, want) {
-			s.Errorf("put: got %+v, %v, want %+v", got, err, want)
-		}
-		if got, err = s.store.Account(s.Context(), want.ID); err != nil || !same(got, want) {
-			s.Errorf("get: got %+v, %v, want %+v", got, err, want)
-		}
-	}
-	put(want)
-	put(want) // again changes nothing
-	s.take(s.call("acc_1", "convert"), 10, 1, true)
-
-	// It stays as old as it is, and so does what it used.
-	want.Plan, want.Disabled = "business", true
-	put(store.Account{ID: "acc_1", Plan: "business", Disabled: true, CreatedAt: s.now.Add(time.Hour)})
-	s.take(s.call("acc_1", "convert"), 10, 2, true)
-}
-
-// accountChanges checks what a change gets, and what it cannot change.
+// accountChanges: a change gets the account as it is, and an error of it
+// changes nothing. An account stays as old as it is, and so does what it used.
 func (s *suite) accountChanges() {
-	set := func(want error, exists bool, old, left store.Account) (store.Account, error) {
-		s.Helper()
-		return s.store.ChangeAccount(s.Context(), "acc_1", func(account *store.Account, got bool) error {
-			if got != exists || !same(*account, old) {
-				s.Errorf("got %+v, exists %v, want %+v, %v", *account, got, old, exists)
-			}
-			*account = left
-			return want
-		})
-	}
 	errAborted := errors.New("aborted")
-	absent := store.Account{ID: "acc_1"}
-	made := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: s.now}
-	_, err := set(errAborted, false, absent, made)
-	if err != errAborted { // it must be the same error
-		s.Errorf("an aborted creation: got error %v", err)
+	want := store.Account{ID: "acc_1"}
+	for i, c := range []struct {
+		err  error
+		left store.Account
+	}{
+		{errAborted, store.Account{Plan: "starter"}}, {nil, store.Account{Plan: "starter", Label: "\x00\"{}ß", CreatedAt: s.now}},
+		{errAborted, store.Account{Plan: "business"}}, {nil, store.Account{Plan: "business", Disabled: true, CreatedAt: s.now.Add(time.Hour)}},
+		{nil, store.Account{Plan: "business"}}, {nil, store.Account{Plan: "business"}},
+	} {
+		got, err := s.store.ChangeAccount(s.Context(), "acc_1", func(a *store.Account, exists bool) error {
+			if exists != (i > 1) || !same(*a, want) {
+				s.Errorf("change %d gets %+v, exists %v, want %+v", i, *a, exists, want)
+			}
+			*a = c.left
+			return c.err
+		})
+		if err != c.err { // it must be the same error
+			s.Errorf("change %d: got error %v, want %v", i, err, c.err)
+		}
+		if err == nil {
+			want = c.left
+			want.ID, want.CreatedAt = "acc_1", s.now
+			if !same(got, want) {
+				s.Errorf("change %d: got %+v, want %+v", i, got, want)
+			}
+			s.take(s.call("acc_1", "convert"), 10, s.used(s.call("acc_1", "convert"))+1, true)
+		}
+		read, err := s.store.Account(s.Context(), "acc_1")
+		if want.Plan == "" {
+			s.wantError("after an aborted creation", err, store.ErrNotFound)
+		} else if s.must(err); !same(read, want) {
+			s.Errorf("account after change %d: got %+v, want %+v", i, read, want)
+		}
 	}
-	_, err = s.store.Account(s.Context(), "acc_1")
-	s.wantError("after an aborted creation", err, store.ErrNotFound)
-
-	if got, err := set(nil, false, absent, made); err != nil || !same(got, made) {
-		s.Errorf("creation: got %+v, %v", got, err)
-	}
-	_, err = set(errAborted, true, made, store.Account{ID: "acc_1", Plan: "business"})
-	s.wantError("an aborted change", err, errAborted)
-	if got, err := set(nil, true, made, made); err != nil || !same(got, made) {
-		s.Errorf("no change: got %+v, %v", got, err)
-	}
-	// The id and the time of creation do not change.
-	if got, err := set(nil, true, made, store.Account{ID: "acc_2", Plan: "starter", CreatedAt: s.now.Add(time.Hour)}); err != nil || !same(got, made) {
-		s.Errorf("another id and time: got %+v, %v", got, err)
-	}
-	_, err = s.store.Account(s.Context(), "acc_2")
-	s.wantError("the other id", err, store.ErrNotFound)
+	s.wantUsed(s.call("acc_1", "convert"), 4)
 }
 
 func (s *suite) accountPages() {

@@ -4,28 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
-
-// labels: the label of an account is stored and listed. It can have any
-// characters.
-func (s *suite) labels() {
-	want := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: s.now}
-	for _, label := range []string{"Ada <ada@example.com>", strings.Repeat("ß", store.MaxLabel), "", "\x00\"{}"} {
-		want.Label = label
-		_, err := PutAccount(s.Context(), s.store, want)
-		s.must(err)
-		s.restart()
-		if got, err := s.store.Account(s.Context(), "acc_1"); err != nil || !same(got, want) {
-			s.Errorf("account: got %+v, %v, want %+v", got, err, want)
-		}
-		if list, err := s.store.ListAccounts(s.Context(), "", 2); err != nil || len(list) != 1 || !same(list[0], want) {
-			s.Errorf("accounts: got %+v, %v, want %+v", list, err, want)
-		}
-	}
-}
 
 // accountBatch: a batch creates and changes accounts. An error of one account
 // does not stop the others.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 func (s *suite) wantAttempts(want map[string]string) {
@@ -76,31 +77,33 @@ func (s *suite) closed() {
 	s.must(s.embedded.Close())
 
 	st, ctx, call := s.embedded, context.Background(), s.call("acc_1", "convert")
-	st.Record(s.record("acc_1", 0))
 	limits, rooms := onlyDaily(call, 1), make([]store.Room, 1)
-	unchanged := func(*store.Key) error { return nil }
+	space := book.Space{Account: "acc_1"}
 	tests := map[string]func() error{
-		"Grant":         func() error { _, err := st.Grant(ctx, hash, s.now); return err },
-		"Take":          func() error { _, err := st.Take(ctx, call, limits, rooms); return err },
-		"Rooms":         func() error { return st.Rooms(ctx, call, limits, rooms) },
-		"GiveBack":      func() error { return st.GiveBack(ctx, call) },
-		"ChangeAccount": func() error { _, err := PutAccount(ctx, st, store.Account{ID: "acc_1", Plan: "free"}); return err },
-		"Account":       func() error { _, err := st.Account(ctx, "acc_1"); return err },
-		"ListAccounts":  func() error { _, err := st.ListAccounts(ctx, "", 1); return err },
-		"DeleteAccount": func() error { return st.DeleteAccount(ctx, "acc_1") },
-		"CreateKey":     func() error { return st.CreateKey(ctx, s.newKey("acc_1", "late"), hashOf("late")) },
-		"Key":           func() error { _, err := st.Key(ctx, "acc_1", key.ID); return err },
-		"ListKeys":      func() error { _, err := st.ListKeys(ctx, "acc_1"); return err },
-		"ChangeKey":     func() error { _, err := st.ChangeKey(ctx, "acc_1", key.ID, s.now, unchanged); return err },
-		"RevokeKey":     func() error { return st.RevokeKey(ctx, "acc_1", key.ID, s.now) },
-		"EndLogins":     func() error { return st.EndLogins(ctx, "acc_1", s.now) },
-		"RotateKey":     func() error { _, err := st.RotateKey(ctx, "acc_1", key.ID, key, hash, s.now); return err },
-		"Counts":        func() error { _, err := st.Counts(ctx, "acc_1", "", s.today, s.today); return err },
-		"Recent":        func() error { _, err := st.Recent(ctx, "acc_1", s.now); return err },
-		"ResetCounts":   func() error { return st.ResetCounts(ctx, "acc_1", "", s.today) },
-		"Check":         func() error { return st.Check(ctx) },
-		"Save":          func() error { return st.Save(ctx, []login.Row{{Key: []byte("0123456789")}}) },
-		"LoadAttempts":  func() error { return st.LoadAttempts(ctx, func(_, _ []byte) error { return nil }) },
+		"Grant":        func() error { _, err := st.Grant(ctx, hash, s.now); return err },
+		"GrantAccount": func() error { _, err := st.GrantAccount(ctx, "acc_1", true); return err },
+		"Take":         func() error { _, err := st.Take(ctx, call, limits, rooms); return err },
+		"Rooms":        func() error { return st.Rooms(ctx, call, limits, rooms) },
+		"GiveBack":     func() error { return st.GiveBack(ctx, call) },
+		"Change":       func() error { _, err := PutAccount(ctx, s.store.Book, store.Account{ID: "acc_1"}); return err },
+		"Delete":       func() error { return s.store.DeleteAccount(ctx, "acc_1") },
+		"Get":          func() error { _, err := st.Get(ctx, "acc_1"); return err },
+		"List":         func() error { _, err := st.List(ctx, "", 1, true); return err },
+		"Holder":       func() error { _, err := st.Holder(ctx, hash); return err },
+		"HolderOfKey":  func() error { _, err := st.HolderOfKey(ctx, key.ID); return err },
+		"Totals":       func() error { _, err := st.Totals(ctx); return err },
+		"Counts":       func() error { _, err := st.Counts(ctx, "acc_1", "", s.today, s.today); return err },
+		"ResetCounts":  func() error { return st.ResetCounts(ctx, "acc_1", nil, "", s.today) },
+		"GetRows":      func() error { _, err := st.GetRows(ctx, space, "row"); return err },
+		"Scan":         func() error { _, err := st.Scan(ctx, 1, book.Range{Space: space}); return err },
+		"Commit": func() error {
+			return st.Commit(ctx, book.Batch{Space: space, Writes: []book.Write{{Row: book.Row{Key: "row"}}}})[0]
+		},
+		"Entries":      func() error { _, err := st.Entries(ctx, store.EntryID{}, store.EntryID{}, false, 1); return err },
+		"Dump":         func() error { return st.Dump(ctx, nil, func(book.Piece) error { return nil }) },
+		"Check":        func() error { return st.Check(ctx) },
+		"Save":         func() error { return st.Save(ctx, []login.Row{{Key: []byte("0123456789")}}) },
+		"LoadAttempts": func() error { return st.LoadAttempts(ctx, func(_, _ []byte) error { return nil }) },
 	}
 	for name, late := range tests {
 		err := late()

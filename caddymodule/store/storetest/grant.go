@@ -29,7 +29,7 @@ func (s *suite) grant() {
 		s.wantNoGrant("a hash that differs in one bit", near, s.now)
 	}
 
-	_, err := PutAccount(s.Context(), s.store, store.Account{ID: "acc_1", Plan: "business", CreatedAt: s.now})
+	_, err := PutAccount(s.Context(), s.store.Book, store.Account{ID: "acc_1", Plan: "business", CreatedAt: s.now})
 	s.must(err)
 	s.wantGrant(hashOf(first.ID), first, "business")
 	s.wantGrant(hashOf(login.ID), login, "starter")
@@ -89,12 +89,12 @@ func (s *suite) grantAccount() {
 	}
 
 	for _, plan := range []string{"business", "starter"} {
-		_, err := PutAccount(s.Context(), s.store, store.Account{ID: "acc_1", Plan: plan})
+		_, err := PutAccount(s.Context(), s.store.Book, store.Account{ID: "acc_1", Plan: plan})
 		s.must(err)
 		want("after a change", false, plan, nil)
 		want("after a change, fresh", true, plan, nil)
 	}
-	_, err = PutAccount(s.Context(), s.store, store.Account{ID: "acc_1", Plan: "starter", Disabled: true})
+	_, err = PutAccount(s.Context(), s.store.Book, store.Account{ID: "acc_1", Plan: "starter", Disabled: true})
 	s.must(err)
 	want("a disabled account", false, "", store.ErrNoGrant)
 	s.must(s.store.DeleteAccount(s.Context(), "acc_1"))
@@ -118,7 +118,7 @@ func (s *suite) confirm() {
 	for _, plan := range []string{"business", "starter"} {
 		before, err := s.store.Grant(s.Context(), hash, s.now)
 		s.must(err)
-		_, err = PutAccount(s.Context(), s.store, store.Account{ID: "acc_1", Plan: plan})
+		_, err = PutAccount(s.Context(), s.store.Book, store.Account{ID: "acc_1", Plan: plan})
 		s.must(err)
 		call := s.call("acc_1", "convert")
 		call.Handle, call.Version = before.Handle, before.Version

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +44,7 @@ func (s *suite) tokenHolder() {
 		s.wantError(what, s.store.CreateKey(s.Context(), other, hash), store.ErrTokenTaken)
 		free := s.newKey("acc_2", "free "+what)
 		batch := []store.StoredKey{{Key: other, Hash: hash}, {Key: free, Hash: hashOf(free.ID)}}
-		errs := s.store.CreateKeys(s.Context(), batch)
+		errs := s.store.ImportKeys(s.Context(), s.now, batch, unrecorded)
 		s.wantError(what+" in a batch", errs[0], store.ErrTokenTaken)
 		s.must(errs[1])
 		if _, err := s.store.Key(s.Context(), "acc_2", other.ID); !errors.Is(err, store.ErrNotFound) {
@@ -59,7 +60,7 @@ func (s *suite) tokenHolder() {
 	s.wantGrant(hash, key, "starter")
 
 	one, two := s.newKey("acc_1", "one"), s.newKey("acc_2", "two")
-	errs := s.store.CreateKeys(s.Context(), []store.StoredKey{{Key: one, Hash: hashOf("both")}, {Key: two, Hash: hashOf("both")}})
+	errs := s.store.ImportKeys(s.Context(), s.now, []store.StoredKey{{Key: one, Hash: hashOf("both")}, {Key: two, Hash: hashOf("both")}}, unrecorded)
 	if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), store.ErrTokenTaken) {
 		s.Errorf("a batch with one token in two accounts: got %v", errs)
 	}
@@ -152,13 +153,17 @@ func (s *suite) movedToken() {
 	}{
 		{"unchanged", func(store.Key) error { return nil }},
 		{"revoked again", func(old store.Key) error { return s.store.RevokeKey(s.Context(), old.Account, old.ID, s.now) }},
+		{"renamed by a clock that is behind", func(old store.Key) error {
+			_, err := s.store.ChangeKey(s.Context(), old.Account, old.ID, s.now, func(k *store.Key) error { k.Name = "renamed"; return nil })
+			return ignore(err, store.ErrNotFound)
+		}},
 		{"disabled", func(old store.Key) error { s.disable(old.Account, true); return nil }},
 		{"deleted", func(old store.Key) error { return s.store.DeleteAccount(s.Context(), old.Account) }},
 	}
 	moved := map[token.Hash]store.Key{}
 	for _, end := range ends {
 		for _, expired := range []bool{false, true} {
-			old := s.newKey("acc_"+end.name, fmt.Sprint(expired))
+			old := s.newKey("acc_"+strings.ReplaceAll(end.name, " ", "_"), fmt.Sprint(expired))
 			s.account(old.Account)
 			key := s.newKey("acc_new", fmt.Sprint(end.name, " ", expired))
 			if expired {

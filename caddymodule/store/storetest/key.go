@@ -11,251 +11,242 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-func (s *suite) keys() {
-	s.account("acc_1", "acc_2")
-	s.wantError("a key of an unknown account",
-		s.store.CreateKey(s.Context(), s.newKey("acc_unknown", "ci"), hashOf("acc_unknown")), store.ErrNotFound)
-	s.wantNoGrant("a key that was refused", hashOf("acc_unknown"), s.now)
-
-	first := s.newKey("acc_1", "z first")
-	first.CreatedAt, first.ExpiresAt = s.now.Add(-time.Hour), s.now.Add(time.Hour)
-	second := s.newKey("acc_1", "a second")
-	second.Abilities = nil
-	login := s.newKey("acc_1", "")
-	login.ID, login.Kind, login.CreatedAt, login.ExpiresAt = "key_l", token.Login, s.now.Add(time.Second), s.now.Add(time.Hour)
-	want := []store.Key{first, second, login}
-	for _, i := range []int{2, 0, 1} {
-		s.create(want[i])
+// restrictedKey returns a key with limits and addresses of its own.
+func (s *suite) restrictedKey(account, name string) store.Key {
+	key := s.newKey(account, name)
+	key.Limits = []store.Limit{
+		{Endpoint: "convert", Period: store.Day, Max: 100, OfKey: true},
+		{Endpoint: store.All, Period: store.Month, Max: store.Unlimited, OfKey: true},
+		{Endpoint: "convert", Period: store.Second, Max: 1, OfKey: true},
 	}
-	s.create(s.newKey("acc_2", "other"))
-
-	got, err := s.store.ListKeys(s.Context(), "acc_1")
-	s.must(err)
-	if len(got) != len(want) {
-		s.Fatalf("list of keys: got %+v, want %+v", got, want)
+	key.Addresses = []netip.Prefix{
+		netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8::1/128"), netip.MustParsePrefix("0.0.0.0/0"),
 	}
-	for i := range want {
-		s.wantKey(got[i], want[i])
-		one, err := s.store.Key(s.Context(), "acc_1", want[i].ID)
-		s.must(err)
-		s.wantKey(one, want[i])
-		if !one.LastUsedAt.IsZero() {
-			s.Errorf("last use of an unused key: got %v", one.LastUsedAt)
-		}
-	}
-	_, err = s.store.Key(s.Context(), "acc_2", first.ID)
-	s.wantError("another account's key", err, store.ErrNotFound)
-	_, err = s.store.Key(s.Context(), "acc_1", "key_unknown")
-	s.wantError("an unknown key", err, store.ErrNotFound)
-	if got, err = s.store.ListKeys(s.Context(), "acc_unknown"); err != nil || len(got) != 0 {
-		s.Errorf("keys of an unknown account: got %v, %v", got, err)
-	}
+	return key
 }
 
-// keyIDs: no creation replaces a key, so that the id of a revoked key does not
-// become live again.
-func (s *suite) keyIDs() {
+// newLogin returns a login token. Its id and its token follow from the number.
+func (s *suite) newLogin(account string, number int) store.Key {
+	login := s.newKey(account, "login")
+	login.ID, login.Kind, login.ExpiresAt = fmt.Sprintf("login_%s_%d", account, number), token.Login, s.now.Add(24*time.Hour)
+	return login
+}
+
+// changeKey changes a key that must be there.
+func (s *suite) changeKey(key store.Key, change func(*store.Key)) store.Key {
+	s.Helper()
+	got, err := s.store.ChangeKey(s.Context(), key.Account, key.ID, s.now, func(k *store.Key) error {
+		change(k)
+		return nil
+	})
+	s.must(err)
+	return got
+}
+
+// successor returns a key that replaces old at now, as it is stored.
+func (s *suite) successor(old store.Key, id string) store.Key {
+	old.ID, old.Hint, old.CreatedAt, old.Root = id, "tgk_…"+id, s.now, old.CountsAs()
+	return old
+}
+
+func (s *suite) replace(old string, next store.Key, ends time.Time) error {
+	_, err := s.store.RotateKey(s.Context(), next.Account, old, next, hashOf(next.ID), ends)
+	return err
+}
+
+// ignore returns err, or nil if err is the expected error.
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+// keyChanges: each change is in force for the next Grant, and kept. It does
+// not change an earlier grant.
+func (s *suite) keyChanges() {
 	s.account("acc_1")
 	key := s.newKey("acc_1", "ci")
-	s.create(key)
-	again := key
-	again.Name = "another"
-	s.wantError("an id of a live key", s.store.CreateKey(s.Context(), again, hashOf(key.ID)), store.ErrExists)
-	s.wantGrant(hashOf(key.ID), key, "starter")
-	s.must(s.store.RevokeKey(s.Context(), "acc_1", key.ID, s.now))
-	s.wantError("the id of a revoked key", s.store.CreateKey(s.Context(), again, hashOf(key.ID)), store.ErrExists)
-	s.wantNoGrant("a revoked key", hashOf(key.ID), s.now)
-}
-
-// keyBatches: the keys of a batch are checked one after the other, and one
-// that is refused does not stop the others.
-func (s *suite) keyBatches() {
-	s.account("acc_1", "acc_2")
-	s.create(s.newKey("acc_1", "taken"))
-	var keys []store.StoredKey
-	var want []error
-	add := func(account, name string, err error) {
-		key := s.newKey(account, name)
-		key.ID = fmt.Sprintf("key_batch_%d", len(keys))
-		keys, want = append(keys, store.StoredKey{Key: key, Hash: hashOf(key.ID)}), append(want, err)
+	key.ExpiresAt = s.now.Add(time.Hour)
+	hash := s.create(key)
+	restricted := s.restrictedKey("acc_1", "restricted")
+	s.wantGrant(s.create(restricted), restricted, "starter")
+	changes := []struct {
+		name   string
+		change func(*store.Key)
+	}{
+		{"name", func(k *store.Key) { k.Name = "another name" }},
+		{"abilities", func(k *store.Key) { k.Abilities = []string{"batch", "rates"} }},
+		{"no abilities", func(k *store.Key) { k.Abilities = nil }},
+		{"a later end", func(k *store.Key) { k.ExpiresAt = s.now.Add(48 * time.Hour) }},
+		{"no end", func(k *store.Key) { k.ExpiresAt = time.Time{} }},
+		{"an earlier end", func(k *store.Key) { k.ExpiresAt = s.now.Add(time.Minute) }},
+		{"limits", func(k *store.Key) { k.Limits = restricted.Limits }},
+		{"one limit less", func(k *store.Key) { k.Limits = k.Limits[1:] }},
+		{"addresses", func(k *store.Key) { k.Addresses = restricted.Addresses }},
+		{"no limits", func(k *store.Key) { k.Limits = nil }},
+		{"no addresses", func(k *store.Key) { k.Addresses = nil }},
+		{"nothing", func(*store.Key) {}},
 	}
-	add("acc_1", "one", nil)
-	add("acc_1", "taken", store.ErrNameTaken)
-	add("acc_unknown", "one", store.ErrNotFound)
-	add("acc_2", "one", nil)
-	add("acc_1", "one", store.ErrNameTaken)
-	for n := range store.MaxLiveKeys - 1 {
-		add("acc_2", fmt.Sprint("more ", n), nil)
-	}
-	add("acc_2", "too many", store.ErrTooManyKeys)
-	keys, want = append(keys, keys[0]), append(want, store.ErrExists)
-	errs := s.store.CreateKeys(s.Context(), keys)
-	if len(errs) != len(keys) {
-		s.Fatalf("got %d errors for %d keys", len(errs), len(keys))
-	}
-	for i, err := range errs {
-		if !errors.Is(err, want[i]) {
-			s.Errorf("key %d: got %v, want %v", i, err, want[i])
-		}
-		switch {
-		case want[i] == nil:
-			s.wantGrant(keys[i].Hash, keys[i].Key, "starter")
-		case !errors.Is(want[i], store.ErrExists):
-			s.wantNoGrant("a key that was refused", keys[i].Hash, s.now)
-		}
-	}
-	if got := s.store.CreateKeys(s.Context(), nil); len(got) != 0 {
-		s.Errorf("an empty batch: got %v", got)
-	}
-}
-
-// keyNames: an account has one live key of a name.
-func (s *suite) keyNames() {
-	s.account("acc_1", "acc_2")
-	expiring := s.newKey("acc_1", "ci")
-	expiring.ExpiresAt = s.now.Add(time.Minute)
-	s.create(expiring)
-	s.create(s.newKey("acc_2", "ci"))
-
-	again := s.newKey("acc_1", "ci")
-	again.ID = "key_again"
-	s.wantError("a taken name", s.store.CreateKey(s.Context(), again, hashOf(again.ID)), store.ErrNameTaken)
-	s.wantNoGrant("a key that was refused", hashOf(again.ID), s.now)
-	s.wantGrant(hashOf(expiring.ID), expiring, "starter")
-
-	login := again
-	login.ID, login.Kind = "key_login", token.Login
-	s.create(login) // login tokens may share a name
-
-	again.CreatedAt = expiring.ExpiresAt
-	s.create(again) // expiring has expired by then
-	s.must(s.store.RevokeKey(s.Context(), "acc_1", again.ID, again.CreatedAt))
-	again.ID = "key_third"
-	s.create(again)
-
-	// Of concurrent keys with one name, one is created.
-	for round := range rounds(20) {
-		var created atomic.Int64
-		s.together(8, func(i int) error {
-			key := s.newKey("acc_2", fmt.Sprint("concurrent ", round))
-			key.ID = fmt.Sprintf("key_concurrent_%d_%d", round, i)
-			err := s.store.CreateKey(s.Context(), key, hashOf(key.ID))
-			if err == nil {
-				created.Add(1)
-			}
-			return ignore(err, store.ErrNameTaken)
-		})
-		if got := created.Load(); got != 1 {
-			s.Errorf("%d keys have one name", got)
-		}
-	}
-}
-
-func (s *suite) keyLimit() {
-	s.account("acc_1")
-	for i := range store.MaxLiveKeys - 1 {
-		s.create(s.newKey("acc_1", fmt.Sprintf("k%d", i)))
-	}
-	login := s.newKey("acc_1", "login")
-	login.Kind = token.Login
-	s.create(login)
-	expiring := s.newKey("acc_1", "expiring")
-	expiring.ExpiresAt = s.now.Add(time.Minute)
-	s.create(expiring)
-
-	extra := s.newKey("acc_1", "extra")
-	s.wantError("a key too many", s.store.CreateKey(s.Context(), extra, hashOf(extra.ID)), store.ErrTooManyKeys)
-	login.ID = "key_login_2"
-	s.create(login)
-	next := s.newKey("acc_1", "next")
-	s.wantError("an overlap too many", s.replace("key_acc_1_k0", next, s.now.Add(time.Hour)), store.ErrTooManyKeys)
-	s.must(s.replace("key_acc_1_k0", next, s.now))
-	extra.CreatedAt = expiring.ExpiresAt
-	s.create(extra)
-}
-
-func (s *suite) revoke() {
-	s.account("acc_1", "acc_2")
-	key, other := s.newKey("acc_1", "ci"), s.newKey("acc_1", "other")
-	login := s.newKey("acc_1", "")
-	login.ID, login.Kind, login.ExpiresAt = "key_l", token.Login, s.now.Add(time.Hour)
-	hash, otherHash, loginHash := s.create(key), s.create(other), s.create(login)
-
-	s.wantError("revoking an unknown key",
-		s.store.RevokeKey(s.Context(), "acc_1", "key_unknown", s.now), store.ErrNotFound)
-	s.wantError("revoking another account's key",
-		s.store.RevokeKey(s.Context(), "acc_2", key.ID, s.now), store.ErrNotFound)
-	s.wantGrant(hash, key, "starter")
-
-	s.must(s.store.RevokeKey(s.Context(), "acc_1", key.ID, s.now))
-	s.must(s.store.RevokeKey(s.Context(), "acc_1", login.ID, s.now))
-	s.wantNoGrant("a revoked key", hash, s.now)
-	s.wantNoGrant("a revoked key in the past", hash, s.now.Add(-time.Hour))
-	s.wantNoGrant("a revoked login token", loginHash, s.now)
-	s.wantGrant(otherHash, other, "starter")
-
-	// Revoking it again changes nothing.
-	s.must(s.store.RevokeKey(s.Context(), "acc_1", key.ID, s.now.Add(time.Hour)))
-	got, err := s.store.Key(s.Context(), "acc_1", key.ID)
-	s.must(err)
-	key.RevokedAt = s.now
-	s.wantKey(got, key)
-
-	// Later writes do not make it valid again.
-	s.store.Record(store.Record{Account: "acc_1", Key: key.ID, At: s.now, Endpoint: "convert"})
-	_, err = s.store.Recent(s.Context(), "acc_1", s.now)
-	s.must(err)
-	s.account("acc_1")
-	s.wantNoGrant("a revoked key after a late record", hash, s.now)
-}
-
-// lastUse: a key has the time of its last use and the address of that use.
-func (s *suite) lastUse() {
-	s.account("acc_1")
-	key := s.newKey("acc_1", "ci")
-	s.create(key)
-	addresses := map[time.Time]netip.Addr{} // by the time of the use
-	use := func(at time.Time, from string) {
-		record := store.Record{Account: "acc_1", Key: key.ID, KeyName: "ci", At: at, Endpoint: "convert"}
-		if from != "" {
-			record.From = netip.MustParseAddr(from)
-		}
-		addresses[at] = record.From
-		s.store.Record(record)
-		recent, err := s.store.Recent(s.Context(), "acc_1", s.now)
-		s.must(err)
-		for _, r := range recent {
-			if r.From.IsValid() {
-				s.Errorf("the recent call %+v has an address", r)
-			}
-		}
-	}
-	want := func(at time.Time) {
+	check := func(what string) {
 		s.Helper()
-		one, err := s.store.Key(s.Context(), "acc_1", key.ID)
+		got, err := s.store.Key(s.Context(), "acc_1", key.ID)
 		s.must(err)
-		list, err := s.store.ListKeys(s.Context(), "acc_1")
-		s.must(err)
-		for _, got := range []store.Key{one, list[0]} {
-			if age := at.Sub(got.LastUsedAt); age < 0 || age > time.Minute {
-				s.Errorf("last use: got %v, want %v or up to a minute before", got.LastUsedAt, at)
-			}
-			if want, used := addresses[got.LastUsedAt]; !used || got.LastUsedFrom != want {
-				s.Errorf("last use at %v: got address %v, want %v", got.LastUsedAt, got.LastUsedFrom, want)
-			}
+		s.wantKey(got, key)
+		s.wantGrant(hash, key, "starter")
+		if !key.ExpiresAt.IsZero() {
+			s.wantNoGrant("a key at its end after a change of "+what, hash, key.ExpiresAt)
+		} else if _, err := s.store.Grant(s.Context(), hash, s.now.Add(1000*time.Hour)); err != nil {
+			s.Errorf("grant of a key without end after a change of %s: %v", what, err)
 		}
 	}
-	use(s.now, "192.0.2.1")
-	want(s.now)
-	use(s.now.Add(10*time.Second), "192.0.2.2")
-	want(s.now.Add(10 * time.Second))
-	use(s.now.Add(2*time.Minute), "2001:db8::1")
-	want(s.now.Add(2 * time.Minute))
-	use(s.now.Add(-time.Hour), "192.0.2.3") // a slow call that ends late
-	want(s.now.Add(2 * time.Minute))
-	s.changeKey(key, func(k *store.Key) { k.Limits = nil }) // does not change it
-	s.restart()
-	want(s.now.Add(2 * time.Minute))
-	use(s.now.Add(4*time.Minute), "") // unknown
-	want(s.now.Add(4 * time.Minute))
+	for _, test := range changes {
+		test.change(&key)
+		s.wantKey(s.changeKey(key, test.change), key)
+		check(test.name)
+	}
+	key.Limits, key.Addresses = restricted.Limits, restricted.Addresses
+	s.changeKey(key, func(k *store.Key) { k.Limits, k.Addresses = key.Limits, key.Addresses })
+	granted, err := s.store.Grant(s.Context(), hash, s.now)
+	s.must(err)
+	want := *key.Restriction()
+	s.changeKey(key, func(k *store.Key) { k.Limits[0].Max, k.Addresses[0] = 1, netip.MustParsePrefix("192.0.2.0/24") })
+	if !same(*granted.Restriction, want) {
+		s.Errorf("a change of the key has changed an earlier grant: %+v", *granted.Restriction)
+	}
+	s.changeKey(key, func(k *store.Key) { k.Limits, k.Addresses = restricted.Limits, restricted.Addresses })
+	for range 2 {
+		s.restart()
+		check("all of them")
+		s.wantGrant(hashOf(restricted.ID), restricted, "starter")
+	}
+}
+
+// endedKeys: of what ends a key, nothing is granted at once and after a
+// restart, also in the past, and no later write makes it valid again.
+func (s *suite) endedKeys() {
+	const logins = store.MaxLiveLogins
+	s.account("acc_1", "acc_2")
+	revoked, replaced, overlap, shortened, kept := s.newKey("acc_1", "revoked"), s.newKey("acc_1", "replaced"),
+		s.newKey("acc_1", "overlap"), s.newKey("acc_1", "shortened"), s.newKey("acc_1", "kept")
+	for _, key := range []store.Key{revoked, replaced, overlap, shortened, kept} {
+		s.create(key)
+	}
+	for number := range logins + 1 { // one too many
+		s.create(s.newLogin("acc_1", number))
+	}
+	other := s.newLogin("acc_2", 1)
+	s.create(other)
+	s.wantNoGrant("the first login token", hashOf(s.newLogin("acc_1", 0).ID), s.now)
+	s.wantGrant(hashOf(s.newLogin("acc_1", 1).ID), s.newLogin("acc_1", 1), "starter")
+
+	first, second := s.successor(replaced, "key_first"), s.successor(overlap, "key_second")
+	second.CreatedAt = s.now.Add(time.Second)
+	s.must(s.store.RevokeKey(s.Context(), "acc_1", revoked.ID, s.now))
+	s.must(s.replace(replaced.ID, first, s.now))
+	s.must(s.replace(overlap.ID, second, s.now.Add(time.Hour)))
+	s.changeKey(shortened, func(k *store.Key) { k.ExpiresAt = s.now })
+	s.must(s.store.EndLogins(s.Context(), "acc_1", s.now.Add(25*time.Hour))) // by a clock that is ahead
+	late := s.newLogin("acc_1", logins+1)
+	s.create(late)
+	s.store.Record(store.Record{Account: "acc_1", Key: revoked.ID, At: s.now, Endpoint: "convert"})
+	_, err := s.store.Recent(s.Context(), "acc_1", s.now)
+	s.must(err)
+	s.account("acc_1")
+	for range 2 {
+		for number := range logins + 1 {
+			s.wantNoGrant("an ended login token", hashOf(s.newLogin("acc_1", number).ID), s.now)
+		}
+		for _, key := range []store.Key{revoked, replaced} {
+			s.wantNoGrant(key.ID, hashOf(key.ID), s.now)
+			s.wantNoGrant(key.ID, hashOf(key.ID), s.now.Add(-time.Hour))
+		}
+		s.wantNoGrant("a key that a change has ended", hashOf(shortened.ID), s.now)
+		s.wantNoGrant("the old key when its overlap ends", hashOf(overlap.ID), s.now.Add(time.Hour))
+		for _, key := range []store.Key{kept, overlap, first, second, late, other} {
+			s.wantGrant(hashOf(key.ID), key, "starter")
+		}
+		s.restart()
+	}
+	s.wantGrant(hashOf(kept.ID), kept, "starter")
+}
+
+// keyChangesUnderLoad: a change never makes a revoked key valid again, and
+// concurrent changes do not overwrite each other.
+func (s *suite) keyChangesUnderLoad() {
+	const writers = 4
+	s.account("acc_1")
+	for round := range rounds(30) {
+		key := s.newKey("acc_1", fmt.Sprint(round))
+		hash := s.create(key)
+		var revoked atomic.Bool
+		s.together(writers+1, func(i int) error {
+			if i == 0 {
+				err := s.store.RevokeKey(s.Context(), "acc_1", key.ID, s.now)
+				revoked.Store(true)
+				return err
+			}
+			for n := 0; ; n++ {
+				before := revoked.Load()
+				_, err := s.store.ChangeKey(s.Context(), "acc_1", key.ID, s.now, func(k *store.Key) error {
+					k.ExpiresAt = s.now.Add(time.Duration(n+1) * time.Hour)
+					return nil
+				})
+				if before && err == nil {
+					return fmt.Errorf("round %d: a revoked key was changed", round)
+				}
+				if _, granted := s.store.Grant(s.Context(), hash, s.now); before && granted == nil {
+					return fmt.Errorf("round %d: a revoked key was granted", round)
+				}
+				if err != nil {
+					return ignore(err, store.ErrNotFound)
+				}
+			}
+		})
+		s.wantNoGrant("a revoked key", hash, s.now)
+		other := s.newKey("acc_1", fmt.Sprint("other ", round))
+		s.create(other)
+		s.together(writers, func(i int) error {
+			_, err := s.store.ChangeKey(s.Context(), "acc_1", other.ID, s.now, func(k *store.Key) error {
+				k.Limits = append(k.Limits, store.Limit{Endpoint: fmt.Sprint("e", i), Period: store.Day, Max: 1, OfKey: true})
+				return nil
+			})
+			return err
+		})
+		got, err := s.store.Key(s.Context(), "acc_1", other.ID)
+		if s.must(err); len(got.Limits) != writers {
+			s.Errorf("round %d: got limits %+v, want %d", round, got.Limits, writers)
+		}
+	}
+}
+
+// endLoginsUnderLoad: a Grant that begins after EndLogins has returned finds
+// no older login token.
+func (s *suite) endLoginsUnderLoad() {
+	const readers, logins = 4, 5
+	s.account("acc_1")
+	for round := range rounds(30) {
+		login := func(i int) store.Key { return s.newLogin("acc_1", round*logins+i%logins) }
+		for i := range logins {
+			s.create(login(i))
+		}
+		var ended atomic.Bool
+		s.together(readers+1, func(i int) error {
+			if i == 0 {
+				err := s.store.EndLogins(s.Context(), "acc_1", s.now)
+				ended.Store(true)
+				return err
+			}
+			for {
+				before := ended.Load()
+				_, err := s.store.Grant(s.Context(), hashOf(login(i).ID), s.now)
+				if before && err == nil {
+					return fmt.Errorf("round %d: an ended login token was granted", round)
+				}
+				if err != nil {
+					return ignore(err, store.ErrNoGrant)
+				}
+			}
+		})
+	}
 }

@@ -1,79 +1,15 @@
 package storetest
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
-
-// refused: calls are added up by day, account, endpoint and code, and listed
-// in order, in pages, of some days and of one account.
-func (s *suite) refused() {
-	row := func(day calendar.Day, account, endpoint, code string, calls int64) store.Refused {
-		return store.Refused{Day: s.today - day, Account: account, Endpoint: endpoint, Code: code, Calls: calls}
-	}
-	want := []store.Refused{
-		row(30, "acc_1", "convert", "quota_exceeded", 3),
-		row(1, "", "", "unknown_endpoint", 5), row(1, "", "convert", "invalid_token", 7),
-		row(1, "acc_1", "convert", "quota_exceeded", 11), row(1, "acc_1", "convert", "rate_exceeded", 1),
-		row(1, "acc_1", "rates", "quota_exceeded", 1), row(1, "acc_10", "convert", "quota_exceeded", 1),
-		row(0, "acc_1", "convert", "quota_exceeded", 1<<40),
-	}
-	s.must(s.store.AddRefused(s.Context(), nil))
-	for range 2 {
-		rows := slices.Clone(want)
-		slices.Reverse(rows)
-		s.must(s.store.AddRefused(s.Context(), rows))
-	}
-	s.restart()
-	for i := range want {
-		want[i].Calls *= 2
-	}
-	s.wantRefused("", 400, 0, want)
-	s.wantRefused("", 29, 1, want[1:7])
-	s.wantRefused("", 29, 2, nil)
-	s.wantRefused("acc_1", 400, 0, []store.Refused{want[0], want[3], want[4], want[5], want[7]})
-	s.wantRefused("acc_10", 400, 0, want[6:7])
-	s.wantRefused("acc_2", 400, 0, nil)
-}
-
-// wantRefused reads rows in pages of several sizes.
-func (s *suite) wantRefused(account string, first, last calendar.Day, want []store.Refused) {
-	s.Helper()
-	for _, limit := range []int{1, 2, 100} {
-		got := pages(s, limit, func(after store.Refused) ([]store.Refused, error) {
-			return s.store.ListRefused(s.Context(), account, s.today-first, s.today-last, after, limit)
-		})
-		if !slices.Equal(got, want) {
-			s.Errorf("refused calls of %q, pages of %d:\n got %+v\nwant %+v", account, limit, got, want)
-		}
-	}
-}
-
-// refusedUnderConcurrency: concurrent additions to the same rows add up.
-func (s *suite) refusedUnderConcurrency() {
-	const callers, rounds = 8, 20
-	s.together(callers, func(int) error {
-		for range rounds {
-			err := s.store.AddRefused(s.Context(), []store.Refused{
-				{Day: s.today, Account: "acc_1", Code: "quota_exceeded", Calls: 2}, {Day: s.today, Account: "acc_2", Code: "quota_exceeded", Calls: 3},
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	s.wantRefused("", 0, 0, []store.Refused{
-		{Day: s.today, Account: "acc_1", Code: "quota_exceeded", Calls: 2 * callers * rounds},
-		{Day: s.today, Account: "acc_2", Code: "quota_exceeded", Calls: 3 * callers * rounds},
-	})
-}
 
 // entry returns an audit entry some seconds after the time of the test.
 func (s *suite) entry(account string, seconds int) store.Entry {
@@ -83,98 +19,161 @@ func (s *suite) entry(account string, seconds int) store.Entry {
 	}
 }
 
-// audit: entries get ascending ids and are listed in that order, in pages,
-// since a time and of one account.
-func (s *suite) audit() {
-	s.wantEntries("", time.Time{}, nil)
-	s.must(s.store.AddEntries(s.Context(), nil))
-	person := store.Entry{At: s.now.Add(-time.Hour), ActorKind: "person", Action: "account.change", Account: "acc_1", Before: json.RawMessage(`{}`)}
-	var want []store.Entry
-	for _, entries := range [][]store.Entry{
-		{person},
-		{s.entry("acc_1", -20), s.entry("acc_2", -20), s.entry("acc_1", -20)}, // in a millisecond
-		{s.entry("acc_1", -20)},
-		{s.entry("", -10), s.entry("acc_2", -9)},
-	} {
-		s.must(s.store.AddEntries(s.Context(), entries))
-		want = append(want, entries...)
+// log: entries are in the order of their ids, which ascend also if a clock goes
+// back, and are read in parts from both ends.
+func (s *suite) log() {
+	s.wantEntries(nil)
+	var want []string
+	add := func(seconds int, entries ...store.Entry) {
+		s.must(s.store.AddEntries(s.Context(), entries...))
+		for _, e := range entries {
+			want = append(want, e.Account)
+		}
 		s.restart()
+		list, err := s.store.ListEntries(s.Context(), "", time.Time{}, store.EntryID{}, 100)
+		s.must(err)
+		for i := range entries {
+			got := list[len(list)-len(entries)+i]
+			entries[i].ID = got.ID
+			if at := s.now.Add(time.Duration(seconds) * time.Second); got.ID.Milliseconds != at.UnixMilli() || !same(got, entries[i]) {
+				s.Errorf("got entry %+v, want %+v at %v", got, entries[i], at)
+			}
+		}
 	}
-	s.wantAscending(want)
-	s.wantEntries("", time.Time{}, want)
-	s.wantEntries("", s.now.Add(-time.Minute), want[1:])
-	s.wantEntries("", s.now.Add(-10*time.Second), want[5:])
-	s.wantEntries("", s.now.Add(time.Minute), nil)
-	s.wantEntries("acc_2", time.Time{}, []store.Entry{want[2], want[6]})
-	s.wantEntries("acc_1", s.now.Add(-time.Minute), []store.Entry{want[1], want[3], want[4]})
-	s.wantEntries("acc_3", time.Time{}, nil)
+	person := store.Entry{At: s.now.Add(-time.Hour), ActorKind: "person", Action: "account.change", Account: "acc_0", Before: json.RawMessage(`{}`)}
+	add(-3600, person)
+	add(-20, s.entry("acc_1", -20), s.entry("acc_2", -20), s.entry("acc_3", -20)) // in a millisecond
+	add(-20, s.entry("acc_4", -20))
+	add(-20, s.entry("acc_5", -300), s.entry("acc_6", -200)) // the clock went back
+	add(-9, s.entry("acc_7", -9))
+	s.wantEntries(want)
 }
 
-// auditOfLateClock: entries after a clock went back follow those before, and a
-// list since a time has those of both.
-func (s *suite) auditOfLateClock() {
-	var want []store.Entry
-	for _, seconds := range []int{-10, -300, -200, -10, -9} {
-		entries := []store.Entry{s.entry("acc_1", seconds), s.entry("acc_2", seconds)}
-		s.must(s.store.AddEntries(s.Context(), entries))
-		want = append(want, entries...)
-		s.restart()
-	}
-	s.wantAscending(want)
-	s.wantEntries("", time.Time{}, want)
-	s.wantEntries("", s.now.Add(-200*time.Second), slices.Concat(want[:2], want[4:]))
-	s.wantEntries("acc_2", s.now.Add(-10*time.Second), []store.Entry{want[1], want[7], want[9]})
-}
-
-// auditUnderConcurrency: each entry gets an id of its own.
-func (s *suite) auditUnderConcurrency() {
+// logUnderConcurrency: each entry gets an id of its own, and none appears
+// before one that was read.
+func (s *suite) logUnderConcurrency() {
 	const callers, rounds = 8, 10
-	s.together(callers, func(caller int) error {
+	var want, got []string
+	for caller := range callers {
+		for range 2 * rounds {
+			want = append(want, fmt.Sprint("acc_", caller))
+		}
+	}
+	var running atomic.Int64
+	running.Store(callers)
+	s.together(callers+1, func(caller int) error {
+		for after, last := (store.EntryID{}), false; caller == callers; {
+			ended := running.Load() == 0
+			list, err := s.store.Entries(s.Context(), after, store.EntryID{}, false, 7)
+			if err != nil || last && len(list) == 0 {
+				return err
+			}
+			for _, l := range list {
+				after, got = l.ID, append(got, accountOf(l))
+			}
+			last = ended
+		}
+		defer running.Add(-1)
 		for i := range rounds {
-			if err := s.store.AddEntries(s.Context(), []store.Entry{s.entry("acc_1", -caller), s.entry("acc_1", -i)}); err != nil {
+			account := fmt.Sprint("acc_", caller)
+			if err := s.store.AddEntries(s.Context(), s.entry(account, -caller), s.entry(account, -i)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	list, err := s.store.ListEntries(s.Context(), "", time.Time{}, store.EntryID{}, 1000)
-	if err != nil || len(list) != callers*rounds*2 {
-		s.Errorf("got %d entries, %v, want %d", len(list), err, callers*rounds*2)
-	}
-	s.wantAscending(list)
-}
-
-func (s *suite) wantAscending(list []store.Entry) {
-	s.Helper()
-	for i := range list {
-		if id, err := store.ParseEntryID(list[i].ID.String()); err != nil || id != list[i].ID {
-			s.Errorf("id %v is read as %v, %v", list[i].ID, id, err)
-		}
-		if i > 0 && list[i].ID.Compare(list[i-1].ID) <= 0 {
-			s.Errorf("id %v follows %v", list[i].ID, list[i-1].ID)
-		}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		s.Errorf("a reader of the log got %d entries, want %d", len(got), len(want))
 	}
 }
 
-// wantEntries reads entries in pages of several sizes, from the first and from
-// the last one.
-func (s *suite) wantEntries(account string, since time.Time, want []store.Entry) {
+func accountOf(l book.LogEntry) string {
+	value, err := book.Piece{Entry: &l}.Value()
+	if err != nil {
+		return err.Error()
+	}
+	return value.(*store.Entry).Account
+}
+
+// wantEntries reads the log in parts of several sizes, from both ends. want has
+// the account of each entry.
+func (s *suite) wantEntries(want []string) {
 	s.Helper()
-	backwards := slices.Clone(want)
-	slices.Reverse(backwards)
-	for name, c := range map[string]struct {
-		list func(context.Context, string, time.Time, store.EntryID, int) ([]store.Entry, error)
-		want []store.Entry
-	}{
-		"entries": {s.store.ListEntries, want}, "last entries": {s.store.LastEntries, backwards},
-	} {
+	for _, reverse := range []bool{false, true} {
 		for _, limit := range []int{1, 3, 100} {
-			got := pages(s, limit, func(at store.Entry) ([]store.Entry, error) {
-				return c.list(s.Context(), account, since, at.ID, limit)
+			list := pages(s, limit, func(at book.LogEntry) ([]book.LogEntry, error) {
+				after, before := at.ID, store.EntryID{}
+				if reverse {
+					after, before = store.EntryID{}, at.ID
+				}
+				return s.store.Entries(s.Context(), after, before, reverse, limit)
 			})
-			if !slices.EqualFunc(got, c.want, func(a, b store.Entry) bool { return same(a, b) }) {
-				s.Errorf("%s of %q since %v, pages of %d:\n got %+v\nwant %+v", name, account, since, limit, got, c.want)
+			var got []string
+			for i, l := range list {
+				got = append(got, accountOf(l))
+				if i > 0 && l.ID.Compare(list[i-1].ID) > 0 == reverse {
+					s.Errorf("reverse %v: id %v follows %v", reverse, l.ID, list[i-1].ID)
+				}
+			}
+			if reverse {
+				slices.Reverse(got)
+			}
+			if !slices.Equal(got, want) {
+				s.Errorf("parts of %d, reverse %v: got %q, want %q", limit, reverse, got, want)
+			}
+			if n := len(list); n > 2 { // neither end is included
+				first, last := list[0].ID, list[n-1].ID
+				if reverse {
+					first, last = last, first
+				}
+				between, err := s.store.Entries(s.Context(), first, last, reverse, 100)
+				if s.must(err); len(between) != n-2 {
+					s.Errorf("got %d entries between the ends, want %d", len(between), n-2)
+				}
 			}
 		}
+	}
+}
+
+// event returns a queued event some seconds after the time of the test.
+func (s *suite) event(id string, seconds int) store.Event {
+	at := s.now.Add(time.Duration(seconds) * time.Second)
+	return store.Event{
+		ID: id, Type: "tollgate.quota_exceeded", At: at, Body: []byte(`{"id":"` + id + `"}`),
+		Queued: true, Known: s.now.Add(48 * time.Hour),
+	}
+}
+
+// addEvent adds an event and checks whether it is new.
+func (s *suite) addEvent(event store.Event, wantNew bool) {
+	s.Helper()
+	isNew, dropped, err := s.store.AddEvent(s.Context(), event)
+	if err != nil || isNew != wantNew || dropped != 0 {
+		s.Errorf("adding %s: got %v, %d, %v, want %v", event.ID, isNew, dropped, err, wantNew)
+	}
+}
+
+// events: what the book has of events is kept by the engine.
+func (s *suite) events() {
+	first, second, done, silent := s.event("evt_1", -30), s.event("evt_2", -20), s.event("evt_3", -10), s.event("evt_4", -30)
+	silent.Queued = false
+	for _, wantNew := range []bool{true, false} {
+		for _, event := range []store.Event{second, done, first, silent} {
+			s.addEvent(event, wantNew)
+		}
+		s.must(s.store.RemoveEvent(s.Context(), done.ID))
+		s.restart()
+	}
+	for attempt, want := range [][]string{{first.ID, second.ID}, {second.ID}} {
+		list, err := s.store.ClaimEvents(s.Context(), s.now.Add(time.Duration(attempt)*time.Hour), time.Minute, 10)
+		var got []string
+		for _, e := range list {
+			got = append(got, e.ID)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			s.Errorf("claimed %q, %v, want %q", got, err, want)
+		}
+		s.must(s.store.RemoveEvent(s.Context(), first.ID))
+		s.restart()
 	}
 }

@@ -1,7 +1,8 @@
-// Package storetest tests the promises of store.Store. The tests of a store
-// call Run, and those of an embedded store also RunEmbedded:
+// Package storetest tests the promises of a book.Engine, through a book.Book.
+// The tests of an engine call Run, and those of an embedded one also
+// RunEmbedded:
 //
-//	storetest.Run(t, func(t *testing.T) store.Store { return open(t) })
+//	storetest.Run(t, func(t *testing.T) book.Engine { return open(t) })
 //
 // Stores delete expired data by the machine's clock, so the tests use times
 // close to it, and give a store other times only where that is the point.
@@ -21,12 +22,13 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// Embedded is a store in a directory of this machine, for one process.
+// Embedded is an engine in a directory of this machine, for one process.
 type Embedded interface {
-	store.Store
+	book.Engine
 	login.Journal
 	io.Closer
 }
@@ -60,54 +62,38 @@ var tests = []test{
 	{"SumsOfKeys", (*suite).keyLimitSums},
 	{"CountsOfKeys", (*suite).keyCounts},
 	{"ExactAdmission", (*suite).exactAdmission},
-	{"Accounts", (*suite).accounts},
 	{"AccountChanges", (*suite).accountChanges},
 	{"AccountPages", (*suite).accountPages},
-	{"Labels", (*suite).labels},
 	{"AccountBatch", (*suite).accountBatch},
 	{"AccountBatchesUnderConcurrency", (*suite).accountBatchesUnderConcurrency},
 	{"Overrides", (*suite).overrides},
-	{"Keys", (*suite).keys},
-	{"KeyIDs", (*suite).keyIDs},
 	{"TokenHolder", (*suite).tokenHolder},
 	{"TokenUnderConcurrency", (*suite).tokenUnderConcurrency},
 	{"TokenOfLongerKey", (*suite).tokenOfLongerKey},
 	{"MovedToken", (*suite).movedToken},
-	{"KeyBatches", (*suite).keyBatches},
-	{"KeyNames", (*suite).keyNames},
-	{"KeyLimit", (*suite).keyLimit},
 	{"KeyChanges", (*suite).keyChanges},
-	{"KeyChangeKeeps", (*suite).keyChangeKeeps},
-	{"KeyChangeRefusals", (*suite).keyChangeRefusals},
-	{"ReplacedKeyChanges", (*suite).replacedKeyChanges},
+	{"EndedKeys", (*suite).endedKeys},
 	{"KeyChangesUnderLoad", (*suite).keyChangesUnderLoad},
-	{"Revoke", (*suite).revoke},
-	{"LoginLimit", (*suite).loginLimit},
-	{"LoginLimitOfRotation", (*suite).loginLimitOfRotation},
-	{"EndLogins", (*suite).endLogins},
 	{"EndLoginsUnderLoad", (*suite).endLoginsUnderLoad},
-	{"Rotate", (*suite).rotate},
-	{"RotateWithOverlap", (*suite).rotateWithOverlap},
-	{"RotateDuringChange", (*suite).rotateDuringChange},
-	{"LastUse", (*suite).lastUse},
 	{"Recent", (*suite).recent},
-	{"RecentOrder", (*suite).recentOrder},
-	{"RecentRefused", (*suite).recentRefused},
 	{"RecentOfDeleted", (*suite).recentOfDeleted},
 	{"Counts", (*suite).counts},
-	{"Refused", (*suite).refused},
-	{"RefusedUnderConcurrency", (*suite).refusedUnderConcurrency},
-	{"Audit", (*suite).audit},
-	{"AuditOfLateClock", (*suite).auditOfLateClock},
-	{"AuditUnderConcurrency", (*suite).auditUnderConcurrency},
+	{"Rows", (*suite).rows},
+	{"Scan", (*suite).scan},
+	{"CheckedRows", (*suite).checkedRows},
+	{"RowsUnderConcurrency", (*suite).rowsUnderConcurrency},
+	{"ExpiringRows", (*suite).expiringRows},
+	{"ManyBatches", (*suite).manyBatches},
+	{"RowsOfDeleted", (*suite).rowsOfDeleted},
+	{"Steps", (*suite).steps},
+	{"Log", (*suite).log},
+	{"LogUnderConcurrency", (*suite).logUnderConcurrency},
 	{"Events", (*suite).events},
-	{"EventsFull", (*suite).eventsFull},
-	{"EventsUnderConcurrency", (*suite).eventsUnderConcurrency},
 	{"CountsOfAccounts", (*suite).countsOfAccounts},
 	{"FindKey", (*suite).findKey},
 	{"Totals", (*suite).totals},
-	{"Export", (*suite).export},
-	{"ExportUnderLoad", (*suite).exportUnderLoad},
+	{"Dump", (*suite).dump},
+	{"DumpUnderLoad", (*suite).dumpUnderLoad},
 	{"Check", (*suite).check},
 }
 
@@ -120,22 +106,24 @@ var clockTests = []test{
 // are also in tests reopen the store here.
 var embeddedTests = []test{
 	{"DeletedAccount", (*suite).deletedAccount},
-	{"LoginLimit", (*suite).loginLimit},
-	{"EndLogins", (*suite).endLogins},
 	{"CountsOfKeys", (*suite).keyCounts},
 	{"Overrides", (*suite).overrides},
 	{"KeyChanges", (*suite).keyChanges},
+	{"EndedKeys", (*suite).endedKeys},
 	{"MovedToken", (*suite).movedToken},
-	{"LastUse", (*suite).lastUse},
-	{"Labels", (*suite).labels},
 	{"AccountBatch", (*suite).accountBatch},
-	{"Refused", (*suite).refused},
-	{"Audit", (*suite).audit},
-	{"AuditOfLateClock", (*suite).auditOfLateClock},
-	{"EventsReopened", (*suite).eventsReopened},
+	{"Recent", (*suite).recent},
+	{"Rows", (*suite).rows},
+	{"Scan", (*suite).scan},
+	{"ExpiringRows", (*suite).expiringRows},
+	{"ManyBatches", (*suite).manyBatches},
+	{"RowsOfDeleted", (*suite).rowsOfDeleted},
+	{"Steps", (*suite).steps},
+	{"Events", (*suite).events},
+	{"Log", (*suite).log},
 	{"CountsOfAccounts", (*suite).countsOfAccounts},
 	{"Totals", (*suite).totals},
-	{"Export", (*suite).export},
+	{"Dump", (*suite).dump},
 	{"Attempts", (*suite).attempts},
 	{"Close", (*suite).closed},
 	{"CloseUnderLoad", (*suite).closeUnderLoad},
@@ -143,12 +131,14 @@ var embeddedTests = []test{
 
 // Run runs the tests that every store passes. Each test gets its own empty
 // store from open, which also closes it when the test ends.
-func Run(t *testing.T, open func(t *testing.T) store.Store) {
+func Run(t *testing.T, open func(t *testing.T) book.Engine) {
 	run := func(tests []test) {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
-				test.run(newSuite(t, open(t)))
+				s := newSuite(t, open(t))
+				defer s.close()
+				test.run(s)
 			})
 		}
 	}
@@ -167,10 +157,12 @@ func RunEmbedded(t *testing.T, open func(t *testing.T) (s Embedded, reopen func(
 			t.Parallel()
 			opened, reopen := open(t)
 			s := newSuite(t, opened)
+			defer s.close()
 			s.embedded = opened
 			s.restart = func() {
+				s.close()
 				s.embedded = reopen()
-				s.store = s.embedded
+				s.store = New(s.embedded)
 			}
 			test.run(s)
 		})
@@ -180,8 +172,8 @@ func RunEmbedded(t *testing.T, open func(t *testing.T) (s Embedded, reopen func(
 // suite is a test with its store and its time of day.
 type suite struct {
 	*testing.T
-	store    store.Store
-	embedded Embedded // the same store, nil in Run
+	store    *Store
+	embedded Embedded // the engine, nil in Run
 	// restart stops and opens an embedded store. It does nothing in Run.
 	restart func()
 	// ownClock tells that the store has a store.Clock.
@@ -190,12 +182,19 @@ type suite struct {
 	today    calendar.Day
 }
 
-func newSuite(t *testing.T, opened store.Store) *suite {
+func newSuite(t *testing.T, opened book.Engine) *suite {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	_, ownClock := opened.(store.Clock)
 	return &suite{
-		T: t, store: opened, restart: func() {}, ownClock: ownClock, now: now,
+		T: t, store: New(opened), restart: func() {}, ownClock: ownClock, now: now,
 		today: calendar.UTCDay(now),
+	}
+}
+
+// close closes the book before its engine, which may be closed already.
+func (s *suite) close() {
+	if err := s.store.Close(); err != nil && !errors.Is(err, store.ErrClosed) {
+		s.Errorf("closing the book: %v", err)
 	}
 }
 
@@ -218,7 +217,7 @@ func (s *suite) wantError(what string, got, want error) {
 func (s *suite) account(ids ...string) {
 	s.Helper()
 	for _, id := range ids {
-		_, err := PutAccount(s.Context(), s.store, store.Account{ID: id, Plan: "starter", CreatedAt: s.now})
+		_, err := PutAccount(s.Context(), s.store.Book, store.Account{ID: id, Plan: "starter", CreatedAt: s.now})
 		s.must(err)
 	}
 }

@@ -2,8 +2,8 @@ package storetest
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -31,15 +31,19 @@ func (s *suite) wantRecent(account string, now time.Time, want []store.Record) {
 	}
 }
 
-// recent: the last calls of each account are kept. Recent includes what was
-// recorded before it is called.
+// recent: the last calls and the last use of a key are read as soon as they
+// are recorded, and are kept.
 func (s *suite) recent() {
 	s.account("acc_1", "acc_2", "acc_3")
+	key := s.newKey("acc_1", "ci")
+	s.create(key)
 	s.wantRecent("acc_1", s.now, nil)
 	var want []store.Record
-	for i := range store.MaxRecent*2 + 7 {
+	for i := range store.MaxRecent + 7 {
 		r := s.record("acc_1", i)
+		r.Key, r.From = key.ID, netip.MustParseAddr("192.0.2.1")
 		s.store.Record(r)
+		r.From = netip.Addr{}
 		want = slices.Insert(want, 0, r)
 		if i%37 == 0 {
 			s.wantRecent("acc_1", r.At, want[:min(len(want), store.MaxRecent)])
@@ -48,59 +52,16 @@ func (s *suite) recent() {
 			s.store.Record(s.record("acc_2", i))
 		}
 	}
-	want = want[:store.MaxRecent]
-	last := want[0].At
-	s.wantRecent("acc_1", last, want)
-	s.wantRecent("acc_2", last, []store.Record{s.record("acc_2", 2), s.record("acc_2", 1), s.record("acc_2", 0)})
-	s.wantRecent("acc_3", last, nil)
-
-	// Calls older than RecentFor are not listed.
-	s.wantRecent("acc_2", s.record("acc_2", 1).At.Add(store.RecentFor),
-		[]store.Record{s.record("acc_2", 2), s.record("acc_2", 1)})
-	s.wantRecent("acc_2", last.Add(store.RecentFor), nil)
-
-	// Of a long path, the beginning is kept, without a part of a character.
-	long := s.record("acc_3", 0)
-	long.Path = "/" + strings.Repeat("ü", 1<<19)
-	s.store.Record(long)
-	long.Path = "/" + strings.Repeat("ü", (store.MaxPath-1)/2)
-	s.wantRecent("acc_3", long.At, []store.Record{long})
-}
-
-// recentRefused: a client that is refused in a loop displaces at most half of
-// the list, however many of its calls are written at once. Later calls displace
-// the oldest ones.
-func (s *suite) recentRefused() {
-	s.account("acc_1")
-	var all []store.Record
-	add := func(code string, calls int) {
-		for range calls {
-			r := s.record("acc_1", len(all))
-			r.Code = code
-			s.store.Record(r)
-			all = append(all, r)
+	for range 2 {
+		s.wantRecent("acc_1", want[0].At, want[:store.MaxRecent])
+		s.wantRecent("acc_2", want[0].At, []store.Record{s.record("acc_2", 2), s.record("acc_2", 1), s.record("acc_2", 0)})
+		s.wantRecent("acc_3", want[0].At, nil)
+		got, err := s.store.Key(s.Context(), "acc_1", key.ID)
+		if s.must(err); !got.LastUsedAt.Equal(want[0].At) || got.LastUsedFrom != netip.MustParseAddr("192.0.2.1") {
+			s.Errorf("the key was used at %v from %v, want %v", got.LastUsedAt, got.LastUsedFrom, want[0].At)
 		}
+		s.restart()
 	}
-	want := func(parts ...[]store.Record) {
-		s.Helper()
-		list := slices.Concat(parts...)
-		slices.Reverse(list)
-		s.wantRecent("acc_1", all[len(all)-1].At, list)
-	}
-	const half = store.MaxRecentRefused
-	add("quota_exceeded", half+1)
-	want(all[1:])
-	add("", store.MaxRecent)
-	want(all[half+1:])
-	admitted := all[len(all)-half:]
-	for _, burst := range []int{1, 2, half, 3 * store.MaxRecent} {
-		add("quota_exceeded", burst)
-		_, err := s.store.Recent(s.Context(), "acc_1", s.now) // nothing waits to be written
-		s.must(err)
-	}
-	want(admitted, all[len(all)-half:])
-	add("", 10)
-	want(admitted[10:], all[len(all)-10-half:])
 }
 
 // recentOfDeleted: a call of a deleted account is not recorded, also not for
@@ -126,33 +87,6 @@ func (s *suite) recentOfDeleted() {
 	s.store.Record(late)
 	late.Handle = 0
 	s.wantRecent("acc_1", s.now, []store.Record{late})
-}
-
-// recentOrder: the calls are sorted by their time, not by when they ended.
-func (s *suite) recentOrder() {
-	s.account("acc_1")
-	for _, i := range []int{3, 1, 2, 0} {
-		s.store.Record(s.record("acc_1", i))
-	}
-	s.wantRecent("acc_1", s.now.Add(time.Minute), []store.Record{
-		s.record("acc_1", 3), s.record("acc_1", 2), s.record("acc_1", 1), s.record("acc_1", 0),
-	})
-
-	// No concurrent call is lost.
-	const callers, each = 8, 10
-	s.together(callers, func(caller int) error {
-		for i := range each {
-			s.store.Record(s.record("acc_1", 10+caller*each+i))
-		}
-		return nil
-	})
-	got, err := s.store.Recent(s.Context(), "acc_1", s.now.Add(time.Hour))
-	if s.must(err); len(got) != 4+callers*each {
-		s.Fatalf("recent calls: got %d, want %d", len(got), 4+callers*each)
-	}
-	if !slices.IsSortedFunc(got, func(a, b store.Record) int { return b.At.Compare(a.At) }) {
-		s.Errorf("recent calls are not newest first: %+v", got)
-	}
 }
 
 func (s *suite) counts() {

@@ -1,87 +1,144 @@
 package backup
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// check refuses an item with values that no gate writes. A store may be unable
-// to read them again, or mix up two accounts. The checksum does not help:
-// anyone can compute that of an edited file.
-func check(item store.Item) error {
+// check refuses a piece with values that no gate writes. An engine may be
+// unable to read them again, or mix up two accounts. The checksum does not
+// help: anyone can compute that of an edited file.
+func check(p book.Piece) error {
+	value, err := p.Value()
+	if err != nil {
+		return err
+	}
+	if p.IsDerived() {
+		return errors.New("a row that is made from others")
+	}
 	var c checker
-	switch {
-	case item.Account != nil:
-		a := item.Account
-		c.account(a.ID)
-		c.names("plan", a.Plan)
-		c.times(a.CreatedAt)
-		var limits []store.Limit
-		for _, o := range a.Overrides {
-			limits = append(limits, o.Limit)
-			c.valid(!o.OfKey, "override of a key", o.Endpoint)
-			c.times(o.ExpiresAt, o.CreatedAt)
+	if p.Row != nil {
+		c.optionalAccount(p.Space.Account)
+		c.times(p.Row.Expires)
+	}
+	switch value := value.(type) {
+	case *book.Account:
+		c.document(value)
+	case *store.StoredCount:
+		c.account(value.Account)
+		c.optional("key", value.Key)
+		c.names("endpoint", value.Endpoint)
+		c.number("count", value.Day, value.Used)
+	case *store.Entry:
+		c.optionalAccount(value.Account)
+		c.names("action", value.Action)
+		c.times(value.At)
+		c.position(value.ID)
+	case *[]store.Record:
+		c.calls(*value)
+	case *map[string]book.LastUse:
+		// A gate adds to the map.
+		c.valid(*value != nil && len(*value) <= maxUses, "number of last uses", len(*value))
+		for key, use := range *value {
+			c.names("key", key)
+			c.times(use.At)
 		}
-		c.limits(limits, store.MaxOverrides)
-	case item.Key != nil:
-		k := item.Key
-		c.account(k.Account)
-		c.names("id", k.ID)
-		c.optional("root", k.Root)
-		c.names("ability", k.Abilities...)
-		c.valid(len([]rune(k.Name)) <= 64, "name", k.Name)
-		c.times(k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.LastUsedAt)
-		c.limits(k.Limits, store.MaxKeyLimits)
-		c.valid(len(k.Addresses) <= store.MaxAddresses && !slices.ContainsFunc(k.Addresses, func(p netip.Prefix) bool { return !p.IsValid() }), "addresses", k.Addresses)
-	case item.Count != nil:
-		c.account(item.Count.Account)
-		c.optional("key", item.Count.Key)
-		c.names("endpoint", item.Count.Endpoint)
-		c.number("count", item.Count.Day, item.Count.Used)
-	case item.Call != nil:
-		c.account(item.Call.Account)
-		c.optional("key", item.Call.Key)
-		c.names("endpoint", item.Call.Endpoint)
-		c.optional("code", item.Call.Code)
-		c.times(item.Call.At)
-		c.valid(100 <= item.Call.Status && item.Call.Status <= 999, "status", item.Call.Status)
-	case item.Refused != nil:
-		c.optionalAccount(item.Refused.Account)
-		c.optional("endpoint", item.Refused.Endpoint)
-		c.names("code", item.Refused.Code)
-		c.number("number of calls", item.Refused.Day, item.Refused.Calls)
-	case item.Entry != nil:
-		e := item.Entry
-		c.optionalAccount(e.Account)
-		c.names("action", e.Action)
-		c.times(e.At, time.UnixMilli(e.ID.Milliseconds))
-		c.valid(e.ID.Number <= 1<<52, "id", e.ID) // Redis continues it, exactly up to 2^53
-		c.valid(len(e.Before) == 0 || json.Valid(e.Before), "document", string(e.Before))
-		c.valid(len(e.After) == 0 || json.Valid(e.After), "document", string(e.After))
-	case item.Event != nil:
-		c.names("id", item.Event.ID)
-		c.optional("type", item.Event.Type)
-		c.times(item.Event.At, item.Event.Known, item.Event.Due)
-		c.valid(item.Event.Attempts >= 0, "number of attempts", item.Event.Attempts)
+	case *int64:
+		c.refused(p, *value)
+	case *store.Event:
+		c.names("id", value.ID)
+		c.optional("type", value.Type)
+		c.times(value.At, value.Known, value.Due)
+		c.valid(value.Attempts >= 0, "number of attempts", value.Attempts)
+	case *[2]int64:
+		c.position(store.EntryID{Milliseconds: value[0], Number: value[1]})
+	case *bool, *string: // the key has an id
+		_, id, _ := strings.Cut(p.Row.Key, " ")
+		c.names("id", id)
 	}
 	return c.err
 }
 
-// checker keeps the first invalid value of an item.
+// checker keeps the first invalid value of a piece.
 type checker struct{ err error }
 
 func (c *checker) valid(ok bool, what string, value any) {
 	if !ok && c.err == nil {
 		c.err = fmt.Errorf("invalid %s %.100q", what, fmt.Sprint(value))
 	}
+}
+
+func (c *checker) document(a *book.Account) {
+	c.account(a.ID)
+	c.names("plan", a.Plan)
+	c.times(a.CreatedAt)
+	var limits []store.Limit
+	for _, o := range a.Overrides {
+		limits = append(limits, o.Limit)
+		c.valid(!o.OfKey, "override of a key", o.Endpoint)
+		c.times(o.ExpiresAt, o.CreatedAt)
+	}
+	c.limits(limits, store.MaxOverrides)
+	ids := map[string]bool{}
+	for _, k := range a.Keys {
+		c.valid(!ids[k.ID], "second key", k.ID)
+		ids[k.ID] = true
+		c.key(k)
+	}
+}
+
+func (c *checker) key(k *book.Key) {
+	c.names("id", k.ID)
+	c.optional("root", k.Root)
+	c.names("ability", k.Abilities...)
+	c.valid(k.Hash != token.Hash{}, "hash", k.Hash)
+	c.valid(len([]rune(k.Name)) <= 64, "name", k.Name)
+	c.times(k.CreatedAt, k.ExpiresAt, k.RevokedAt)
+	c.limits(k.Limits, store.MaxKeyLimits)
+	c.valid(len(k.Addresses) <= store.MaxAddresses && !slices.ContainsFunc(k.Addresses, func(p netip.Prefix) bool { return !p.IsValid() }), "addresses", k.Addresses)
+}
+
+func (c *checker) calls(calls []store.Record) {
+	c.valid(len(calls) <= store.MaxRecent, "number of calls", len(calls))
+	for i := range calls {
+		c.optional("key", calls[i].Key)
+		c.names("endpoint", calls[i].Endpoint)
+		c.optional("code", calls[i].Code)
+		c.times(calls[i].At)
+		c.valid(100 <= calls[i].Status && calls[i].Status <= 999, "status", calls[i].Status)
+	}
+}
+
+// refused checks the row of refused calls, whose key has an account, an
+// endpoint and a code.
+func (c *checker) refused(p book.Piece, calls int64) {
+	day, isDay := book.RefusedDay(p.Space)
+	c.valid(isDay, "space", p.Space.Name)
+	c.number("number of calls", day, calls)
+	parts := strings.Split(p.Row.Key, "\x00")
+	if c.valid(len(parts) == 3, "key", p.Row.Key); len(parts) == 3 {
+		c.optionalAccount(parts[0])
+		c.optional("endpoint", parts[1])
+		c.names("code", parts[2])
+	}
+}
+
+// position checks a position in the log. Redis continues it, exactly up to
+// 2^53.
+func (c *checker) position(id store.EntryID) {
+	c.times(time.UnixMilli(id.Milliseconds))
+	c.valid(0 <= id.Number && id.Number <= 1<<52, "id", id)
 }
 
 func (c *checker) account(id string) { c.valid(api.ValidAccount(id), "account", id) }
@@ -119,7 +176,9 @@ func (c *checker) limits(limits []store.Limit, most int) {
 	c.valid(len(limits) <= most, "number of limits", len(limits))
 	for i, l := range limits {
 		c.names("endpoint", l.Endpoint)
-		c.valid(policy.CheckLimit(l) == nil, "limit", l.Max)
+		known := store.Second <= l.Period && l.Period <= store.Month
+		c.valid(known, "period", uint8(l.Period))
+		c.valid(!known || policy.CheckLimit(l) == nil, "limit", l.Max)
 		c.valid(!slices.ContainsFunc(limits[:i], l.Same), "second limit of", l.Endpoint)
 	}
 }

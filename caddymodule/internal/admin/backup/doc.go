@@ -3,7 +3,7 @@
 //
 // A backup is gzip of JSON lines. The first line is a header with the version
 // of the format and the instant of the backup. Each further line is one
-// store.Item. The last line has the number of items, and the SHA-256 of all
+// book.Piece. The last line has the number of pieces, and the SHA-256 of all
 // lines before. A file without it is incomplete.
 //
 // A backup has the hashes of tokens, and the labels of accounts: keep it
@@ -12,13 +12,16 @@ package backup
 
 import "time"
 
-// version is the version of the format. A member or a kind of row that an
+// version is the version of the format. A member or a kind of piece that an
 // older gate would ignore needs a new version.
-const version = 1
+const version = 2
 
-// maxLine is the maximum length of a line, in bytes. A row is some kilobytes
-// long.
-const maxLine = 16 << 20
+// maxLine is the maximum length of a line, in bytes. The largest account, whose
+// 400 keys have all limits and addresses that a key may have, takes half of it.
+const maxLine = 8 << 20
+
+// maxUses is more last uses of keys than a gate keeps of an account.
+const maxUses = 1000
 
 // gzipHeader is the beginning of each file. A decompressor ignores most of
 // these bytes, so Open compares them.

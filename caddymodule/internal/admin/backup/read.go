@@ -16,7 +16,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // ErrDamaged means that a file is not a backup, is incomplete or was changed.
@@ -32,8 +32,8 @@ type File struct {
 	At time.Time
 	// Size is the size of the file, in bytes.
 	Size int64
-	// Rows, Accounts and Keys are numbers of items. Keys includes login
-	// tokens, and keys that are revoked or expired.
+	// Rows is the number of lines between the first and the last one. Keys
+	// includes login tokens, and keys that are revoked or expired.
 	Rows, Accounts, Keys int64
 
 	file *os.File
@@ -60,37 +60,35 @@ func (f *File) verify(ctx context.Context) error {
 		return err
 	}
 	f.Size = info.Size()
-	return f.read(ctx, func(item store.Item) bool {
+	return f.read(ctx, func(p book.Piece) bool {
 		f.Rows++
-		switch {
-		case item.Account != nil:
+		if p.Document != nil {
 			f.Accounts++
-		case item.Key != nil:
-			f.Keys++
+			f.Keys += int64(len(p.Document.Keys))
 		}
 		return true
 	})
 }
 
-// Items returns all items, as Export wrote them. It reads and verifies the
-// file again; an error is the last element, as when the context ends.
-func (f *File) Items(ctx context.Context) iter.Seq2[store.Item, error] {
-	return func(yield func(store.Item, error) bool) {
-		err := f.read(ctx, func(item store.Item) bool { return yield(item, nil) })
+// Pieces returns all that an engine must keep. It reads and verifies the file
+// again; an error is the last element, as when the context ends.
+func (f *File) Pieces(ctx context.Context) iter.Seq2[book.Piece, error] {
+	return book.Complete(func(yield func(book.Piece, error) bool) {
+		err := f.read(ctx, func(p book.Piece) bool { return yield(p, nil) })
 		if err != nil && !errors.Is(err, errStopped) {
-			yield(store.Item{}, err)
+			yield(book.Piece{}, err)
 		}
-	}
+	})
 }
 
 // Close closes the file.
 func (f *File) Close() error { return f.file.Close() }
 
-// errStopped ends a loop over the items early.
+// errStopped ends a loop over the pieces early.
 var errStopped = errors.New("stopped")
 
 // read reads the file from its beginning and verifies it.
-func (f *File) read(ctx context.Context, yield func(store.Item) bool) error {
+func (f *File) read(ctx context.Context, yield func(book.Piece) bool) error {
 	raw := bufio.NewReader(io.NewSectionReader(f.file, 0, f.Size))
 	beginning, err := raw.Peek(len(gzipHeader))
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -104,19 +102,19 @@ func (f *File) read(ctx context.Context, yield func(store.Item) bool) error {
 		return damaged("%w", err)
 	}
 	unpacked.Multistream(false)
-	lines := &reader{lines: bufio.NewScanner(unpacked), sum: sha256.New()}
-	lines.lines.Buffer(nil, maxLine)
+	lines := &reader{bufio.NewScanner(unpacked), sha256.New()}
+	lines.Buffer(nil, maxLine)
 	if f.At, err = lines.header(); err != nil {
 		return err
 	}
 	if err := lines.rows(ctx, yield); err != nil {
 		return err
 	}
-	if lines.next() {
+	if lines.Scan() {
 		return damaged("a line follows its last one")
 	}
 	// The error has the checksum and the length of gzip.
-	if err := lines.lines.Err(); err != nil {
+	if err := lines.Err(); err != nil {
 		return damaged("%w", err)
 	}
 	if _, err := raw.ReadByte(); !errors.Is(err, io.EOF) {
@@ -127,23 +125,20 @@ func (f *File) read(ctx context.Context, yield func(store.Item) bool) error {
 
 // reader reads lines and sums them up.
 type reader struct {
-	lines *bufio.Scanner
-	sum   hash.Hash
+	*bufio.Scanner
+	sum hash.Hash
 }
-
-// next reads a line, and returns whether there is one.
-func (r *reader) next() bool { return r.lines.Scan() }
 
 // add adds the line to the checksum.
 func (r *reader) add() {
-	r.sum.Write(r.lines.Bytes())
+	r.sum.Write(r.Bytes())
 	r.sum.Write([]byte{'\n'})
 }
 
 // header reads the first line.
 func (r *reader) header() (time.Time, error) {
 	var first header
-	if !r.next() || json.Unmarshal(r.lines.Bytes(), &first) != nil || first.Version == 0 {
+	if !r.Scan() || json.Unmarshal(r.Bytes(), &first) != nil || first.Version == 0 {
 		return time.Time{}, r.damaged("it has no header")
 	}
 	if first.Version != version {
@@ -151,7 +146,7 @@ func (r *reader) header() (time.Time, error) {
 			ErrVersion, first.Version, version)
 	}
 	// An unknown member needs a new version, so this file was changed.
-	if strict(r.lines.Bytes(), &first) != nil {
+	if strict(r.Bytes(), &first) != nil {
 		return time.Time{}, damaged("it has no valid header")
 	}
 	r.add()
@@ -159,28 +154,25 @@ func (r *reader) header() (time.Time, error) {
 }
 
 // rows reads all rows and the last line.
-func (r *reader) rows(ctx context.Context, yield func(store.Item) bool) error {
-	for n := int64(0); r.next(); n++ {
+func (r *reader) rows(ctx context.Context, yield func(book.Piece) bool) error {
+	for n := int64(0); r.Scan(); n++ {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		line := r.lines.Bytes()
+		line := r.Bytes()
 		if bytes.HasPrefix(line, []byte(`{"rows":`)) {
 			return r.trailer(n)
 		}
-		var row row
-		if err := strict(line, &row); err != nil {
-			return damaged("row %d: %w", n+1, err)
-		}
-		item, err := row.item()
+		var p book.Piece
+		err := json.Unmarshal(line, &p)
 		if err == nil {
-			err = check(item)
+			err = check(p)
 		}
 		if err != nil {
 			return damaged("row %d: %w", n+1, err)
 		}
 		r.add()
-		if !yield(item) {
+		if !yield(p) {
 			return errStopped
 		}
 	}
@@ -190,7 +182,7 @@ func (r *reader) rows(ctx context.Context, yield func(store.Item) bool) error {
 // trailer verifies the last line, after n rows.
 func (r *reader) trailer(n int64) error {
 	var last trailer
-	if err := strict(r.lines.Bytes(), &last); err != nil {
+	if err := strict(r.Bytes(), &last); err != nil {
 		return damaged("its last line is invalid")
 	}
 	if last.Rows != n {
@@ -204,7 +196,7 @@ func (r *reader) trailer(n int64) error {
 
 // damaged returns the error of reading, or else one that says what is wrong.
 func (r *reader) damaged(what string) error {
-	if err := r.lines.Err(); err != nil {
+	if err := r.Err(); err != nil {
 		return damaged("%w", err)
 	}
 	return damaged("%s", what)

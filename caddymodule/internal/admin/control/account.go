@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"strings"
 	"time"
@@ -12,9 +13,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // accountID is an account id in a path. huma checks it against Schema.
@@ -81,37 +82,48 @@ const accountsPerRead = 1000
 // therefore have fewer accounts than its limit and a next page.
 const maxExamined = 10_000
 
-func (s *server) listAccounts(ctx context.Context, with *session, in *listAccountsInput) (api.AccountPage, error) {
-	page := api.AccountPage{Accounts: []api.Account{}}
-	after := in.After
-	for examined := 0; ; {
-		// One more than requested tells whether there is a next page.
-		found, err := with.store.ListAccounts(ctx, after, in.Limit+1)
-		if err != nil {
-			return api.AccountPage{}, err
-		}
-		more := len(found) > in.Limit
-		for i, account := range found[:min(len(found), in.Limit)] {
-			after = account.ID
-			if in.selects(account) {
-				page.Accounts = append(page.Accounts, showAccount(account))
+// accounts returns the accounts behind an id, in ascending order. It reads some
+// at once.
+func (with *session) accounts(ctx context.Context, after string, atOnce int) iter.Seq2[*store.Account, error] {
+	return func(yield func(*store.Account, error) bool) {
+		for {
+			found, err := with.book.List(ctx, after, atOnce, false)
+			if err != nil {
+				yield(nil, err)
+				return
 			}
-			if len(page.Accounts) == in.Limit {
-				more = i+1 < len(found)
-				break
+			for _, a := range found {
+				if after = a.ID; !yield(&a.Account, nil) {
+					return
+				}
 			}
-		}
-		examined += len(found)
-		if more && (len(page.Accounts) == in.Limit || examined >= maxExamined) {
-			page.Next = &after
-		}
-		if !more || page.Next != nil {
-			return page, nil
+			if len(found) < atOnce {
+				return
+			}
 		}
 	}
 }
 
-func (in *listAccountsInput) selects(account store.Account) bool {
+func (s *server) listAccounts(ctx context.Context, with *session, in *listAccountsInput) (api.AccountPage, error) {
+	page := api.AccountPage{Accounts: []api.Account{}}
+	examined, last := 0, ""
+	for account, err := range with.accounts(ctx, in.After, in.Limit+1) {
+		if err != nil {
+			return api.AccountPage{}, err
+		}
+		if len(page.Accounts) == in.Limit || examined == maxExamined {
+			page.Next = &last
+			break
+		}
+		examined, last = examined+1, account.ID
+		if in.selects(account) {
+			page.Accounts = append(page.Accounts, showAccount(*account))
+		}
+	}
+	return page, nil
+}
+
+func (in *listAccountsInput) selects(account *store.Account) bool {
 	search := strings.ToLower(in.Search)
 	return (in.Plan == "" || account.Plan == in.Plan) &&
 		(in.Disabled == "" || account.Disabled == (in.Disabled == "true")) &&
@@ -127,48 +139,53 @@ func (s *server) lookUpAccount(ctx context.Context, with *session, in *lookUpInp
 		return api.AccountPage{Accounts: []api.Account{}}, nil // not the accounts without a label
 	}
 	if api.ValidAccount(name) {
-		account, err := with.store.Account(ctx, name)
+		a, err := with.book.Get(ctx, name)
+		if err == nil {
+			return api.AccountPage{Accounts: []api.Account{showAccount(a.Account)}}, nil
+		}
 		if !errors.Is(err, store.ErrNotFound) {
-			return api.AccountPage{Accounts: []api.Account{showAccount(account)}}, err
+			return api.AccountPage{}, err
 		}
 	}
 	same, similar := []api.Account{}, []api.Account{}
-	for after, more := "", true; more && len(same) < maxFound; {
-		found, err := with.store.ListAccounts(ctx, after, accountsPerRead)
+	for account, err := range with.accounts(ctx, "", accountsPerRead) {
 		if err != nil {
 			return api.AccountPage{}, err
 		}
-		more = len(found) == accountsPerRead
-		for _, account := range found {
-			after = account.ID
-			switch {
-			case account.Label == name:
-				same = append(same, showAccount(account))
-			case len(similar) < maxFound && strings.EqualFold(account.Label, name):
-				similar = append(similar, showAccount(account))
-			}
+		switch {
+		case account.Label == name:
+			same = append(same, showAccount(*account))
+		case len(similar) < maxFound && strings.EqualFold(account.Label, name):
+			similar = append(similar, showAccount(*account))
+		}
+		if len(same) == maxFound {
+			break
 		}
 	}
 	if len(same) == 0 {
 		same = similar
 	}
-	return api.AccountPage{Accounts: same[:min(len(same), maxFound)]}, nil
+	return api.AccountPage{Accounts: same}, nil
 }
 
 func (s *server) getAccount(ctx context.Context, with *session, in *accountInput) (api.Account, error) {
-	account, err := with.store.Account(ctx, string(in.Account))
-	return showAccount(account), err
+	a, err := with.book.Get(ctx, string(in.Account))
+	if err != nil {
+		return api.Account{}, err
+	}
+	return showAccount(a.Account), nil
 }
 
-func (s *server) putAccount(ctx context.Context, with *session, in *putAccountInput) (api.Account, error) {
+func (s *server) putAccount(ctx context.Context, with *session, in *putAccountInput) (shown api.Account, err error) {
 	if err := with.checkChange(in.Body); err != nil {
 		return api.Account{}, err
 	}
-	account, err := with.changeAccount(ctx, string(in.Account), func(account *store.Account, exists bool) (change, error) {
-		before := with.apply(in.Body, account, exists)
-		return accountChange(before, *account), nil
+	err = with.change(ctx, string(in.Account), func(a *book.Account) error {
+		with.setAccount(ctx, a, in.Body)
+		shown = showAccount(a.Account)
+		return nil
 	})
-	return showAccount(account), err
+	return shown, err
 }
 
 // checkChange checks what a change sets.
@@ -184,64 +201,15 @@ func (with *session) checkChange(change api.AccountChange) error {
 	return nil
 }
 
-// apply changes an account and returns what it was before, nil for a new one.
-func (with *session) apply(change api.AccountChange, account *store.Account, exists bool) (before *store.Account) {
-	if exists {
-		before = new(*account)
-	} else {
-		with.setDefaults(account)
-	}
-	if change.Label != nil {
-		account.Label = cleanName(*change.Label)
-	}
-	if change.Plan != nil {
-		account.Plan = *change.Plan
-	}
-	if change.Disabled != nil {
-		account.Disabled = *change.Disabled
-	}
-	return before
-}
-
 func (s *server) deleteAccount(ctx context.Context, with *session, in *accountInput) error {
-	account, err := with.store.Account(ctx, string(in.Account))
-	if err != nil {
-		return err
-	}
-	deletion := change{
-		action: api.AccountDelete, account: account.ID, before: accountEntry(account, false),
-		event: &event.Change{Type: event.AccountChanged, Plan: account.Plan, Disabled: account.Disabled, Deleted: true},
-	}
-	if err := with.record(ctx, deletion); err != nil {
-		return err
-	}
-	if err := with.store.DeleteAccount(ctx, account.ID); err != nil {
-		return err
-	}
-	with.tell(ctx, deletion)
-	return nil
-}
-
-// ensureAccount returns an account. It creates an unknown one on plan free
-// if that plan gives access. Otherwise, refused requests of strangers would
-// leave accounts in the store.
-func (with *session) ensureAccount(ctx context.Context, id string) (store.Account, error) {
-	account, err := with.store.Account(ctx, id)
-	switch {
-	case !errors.Is(err, store.ErrNotFound):
-		return account, err
-	case !with.policy.Plan(policy.FreePlan).HasAccess():
-		return account, errPlanRequired
-	}
-	return with.changeAccount(ctx, id, func(account *store.Account, exists bool) (change, error) {
-		before := with.apply(api.AccountChange{}, account, exists)
-		return accountChange(before, *account), nil
+	return with.change(ctx, string(in.Account), func(a *book.Account) error {
+		if !a.Exists {
+			return store.ErrNotFound
+		}
+		a.Exists = false
+		with.record(ctx, a, api.AccountDelete, "", accountEntry(a.Account, false), nil)
+		return nil
 	})
-}
-
-// setDefaults puts a new account on plan free.
-func (with *session) setDefaults(account *store.Account) {
-	account.Plan, account.CreatedAt = policy.FreePlan, round(with.now)
 }
 
 func showAccount(a store.Account) api.Account {

@@ -24,7 +24,7 @@ func (s *server) registerAudit(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-audit", Method: http.MethodGet, Path: "/tollgate/audit", Tags: []string{"audit"},
 		Summary:     "List who changed what",
-		Description: fmt.Sprintf("One page at a time. No change over this API is missing in it: an entry is written before its change. A new login token is not a change. An entry can be of a change that then failed. Entries are kept for %d days and have no secrets.", store.ReportsFor),
+		Description: fmt.Sprintf("One page at a time. No change over this API is missing in it: an entry and its change are written in one step. A new login token is not a change. Entries are kept for %d days and have no secrets.", store.ReportsFor),
 	}), answer(s, s.listAudit))
 }
 
@@ -39,19 +39,16 @@ func (s *server) listAudit(ctx context.Context, with *session, in *listAuditInpu
 			return api.AuditPage{}, invalidRequest("The parameter after is not the next of a page.")
 		}
 	}
-	list := with.store.ListEntries
+	list := with.book.ListEntries
 	if in.Order == "desc" {
-		list = with.store.LastEntries
+		list = with.book.LastEntries
 	}
 	entries, err := list(ctx, in.Account, since, after, in.Limit+1)
 	if err != nil {
 		return api.AuditPage{}, err
 	}
 	page := api.AuditPage{Audit: []api.AuditEntry{}}
-	if len(entries) > in.Limit {
-		entries = entries[:in.Limit]
-		page.Next = new(entries[in.Limit-1].ID.String())
-	}
+	entries, page.Next = cut(entries, in.Limit, func(e store.Entry) string { return e.ID.String() })
 	for _, e := range entries {
 		page.Audit = append(page.Audit, api.AuditEntry{
 			ID: e.ID.String(), At: round(e.At), Actor: api.Actor{Kind: e.ActorKind, ID: e.ActorID},

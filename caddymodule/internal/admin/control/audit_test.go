@@ -113,10 +113,10 @@ func TestAudit(t *testing.T) {
 	if got, want := strings.Join(types, " "), "account_changed account_changed key_created key_rotated key_revoked account_changed account_changed key_created"; got != want {
 		t.Errorf("got events %s, want %s", got, want)
 	}
-	if !events[5].Deleted || events[0].Deleted {
+	if events[5].Data["deleted"] != true || events[0].Data["deleted"] != nil {
 		t.Errorf("got the deletion %+v and the creation %+v", events[5], events[0])
 	}
-	if e := events[2]; e.Type != event.KeyCreated || e.ID != log[2].ID || e.Key != key.ID || e.KeyName != "ci" {
+	if e := events[2]; e.Type != event.KeyCreated || e.Data["key"] != key.ID || e.Data["name"] != "ci" {
 		t.Errorf("got event %+v", e)
 	}
 	text, err := json.Marshal([]any{log, events})

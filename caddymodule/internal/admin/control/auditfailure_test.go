@@ -2,103 +2,145 @@ package control_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// deaf is a store that cannot write the audit log while it fails.
-func deaf(fails *atomic.Bool) hooks {
-	return hooks{before: func(_ context.Context, step string, _ int) error {
-		if step == "AddEntries" && fails.Load() {
-			return errors.New("disk is full")
-		}
-		return nil
-	}}
-}
+// outcome is what a change left behind: how many entries and events are new.
+type outcome struct{ entries, events int }
 
-// TestAuditFails: a change whose entry is not written is answered with 503, is
-// not made and makes no event. A client that sends it again succeeds, and the log
-// has that once.
-func TestAuditFails(t *testing.T) {
+// TestStoreFails: a change, its entry and its event agree when the store fails
+// before the change, or loses the answer of a change that was made. The answer
+// is 503. A client that sends it again makes nothing twice.
+func TestStoreFails(t *testing.T) {
 	t.Parallel()
-	fails := new(atomic.Bool)
-	g := newGateOver(t, deaf(fails))
-	g.account(t, "acc_1", "starter")
-	key := g.must(t, http.StatusCreated, "POST", "/tollgate/accounts/acc_1/keys", `{"name":"ci"}`)["id"].(string)
-	g.must(t, http.StatusCreated, "POST", "/tollgate/accounts/acc_1/keys", `{"kind":"login"}`)
-	entries := g.entries(t)
-
-	for _, call := range []struct {
-		name, method, target, body string
-		again                      int // the status of the second call
-		events                     int // of the second call
-	}{
-		{"account", "PUT", "/tollgate/accounts/acc_1", `{"plan":"business"}`, http.StatusOK, 1},
-		{"set limit", "PUT", "/tollgate/accounts/acc_1/limits/all/day", `{"limit":1}`, http.StatusOK, 0},
-		{"clear limit", "DELETE", "/tollgate/accounts/acc_1/limits/all/day", "", http.StatusNoContent, 0},
-		{"reset", "DELETE", "/tollgate/accounts/acc_1/usage", "", http.StatusNoContent, 0},
-		{"create", "POST", "/tollgate/accounts/acc_1/keys", `{"name":"cd"}`, http.StatusCreated, 1},
-		{"set", "PATCH", "/tollgate/accounts/acc_1/keys/" + key, `{"name":"ce"}`, http.StatusOK, 0},
-		{"rotate", "POST", "/tollgate/accounts/acc_1/keys/" + key + "/rotate", `{"overlap":"1h"}`, http.StatusCreated, 1},
-		{"revoke", "DELETE", "/tollgate/accounts/acc_1/keys/" + key, "", http.StatusNoContent, 1},
-		{"end logins", "DELETE", "/tollgate/accounts/acc_1/logins", "", http.StatusNoContent, 0},
-		{"delete", "DELETE", "/tollgate/accounts/acc_1", "", http.StatusNoContent, 1},
-	} {
-		before, events := g.state(t), len(g.Published())
-		fails.Store(true)
-		g.refused(t, http.StatusServiceUnavailable, "unavailable", call.method, call.target, call.body)
-		fails.Store(false)
-		if got := g.entries(t); got != entries || len(g.Published()) != events || g.state(t) != before {
-			t.Errorf("%s: got %d entries, %d events and %s, want %d, %d and %s", call.name, got, len(g.Published()), g.state(t), entries, events, before)
-		}
-		again := g.call(t, call.method, call.target, call.body).Code
-		if got := g.entries(t); again != call.again || got != entries+1 || len(g.Published()) != events+call.events {
-			t.Errorf("%s: sent again, got %d, %d entries and %d events, want %d, %d and %d",
-				call.name, again, got, len(g.Published()), call.again, entries+1, events+call.events)
-		}
-		entries = g.entries(t)
+	for _, lost := range []bool{false, true} {
+		t.Run(map[bool]string{false: "before", true: "lost answer"}[lost], func(t *testing.T) {
+			t.Parallel()
+			s := new(steps)
+			g := newGateOver(t, s)
+			g.account(t, "acc_1", "starter")
+			key := g.must(t, http.StatusCreated, "POST", keysPath, `{"name":"ci"}`)["id"].(string)
+			g.must(t, http.StatusCreated, "POST", keysPath, `{"kind":"login"}`)
+			for _, call := range []struct {
+				name, method, target, body string
+				change                     outcome
+				again, afterLost           int // the status of the second call, if the first was not made, and if it was
+			}{
+				{"account", "PUT", "/tollgate/accounts/acc_1", `{"plan":"business"}`, outcome{1, 1}, http.StatusOK, http.StatusOK},
+				{"set limit", "PUT", "/tollgate/accounts/acc_1/limits/all/day", `{"limit":1}`, outcome{1, 0}, http.StatusOK, http.StatusOK},
+				{"clear limit", "DELETE", "/tollgate/accounts/acc_1/limits/all/day", "", outcome{1, 0}, http.StatusNoContent, http.StatusNotFound},
+				{"create", "POST", keysPath, `{"name":"cd"}`, outcome{1, 1}, http.StatusCreated, http.StatusConflict},
+				{"create with an account", "POST", "/tollgate/accounts/acc_2/keys", `{"name":"cd"}`, outcome{2, 2}, http.StatusCreated, http.StatusConflict},
+				{"set", "PATCH", keysPath + "/" + key, `{"name":"ce"}`, outcome{1, 0}, http.StatusOK, http.StatusOK},
+				{"rotate", "POST", keysPath + "/" + key + "/rotate", `{"overlap":"1h"}`, outcome{1, 1}, http.StatusCreated, http.StatusConflict},
+				{"revoke", "DELETE", keysPath + "/" + key, "", outcome{1, 1}, http.StatusNoContent, http.StatusNoContent},
+				{"end logins", "DELETE", "/tollgate/accounts/acc_1/logins", "", outcome{1, 0}, http.StatusNoContent, http.StatusNoContent},
+				{"delete", "DELETE", "/tollgate/accounts/acc_1", "", outcome{1, 1}, http.StatusNoContent, http.StatusNotFound},
+			} {
+				if call.name == "create with an account" {
+					g.giveFreeAccess(t)
+				}
+				g.Advance(time.Second)
+				state, entries, events := g.state(t), g.entries(t), len(g.Published())
+				check := func(when string, want outcome) {
+					t.Helper()
+					g.Follow()
+					if got := (outcome{g.entries(t) - entries, len(g.Published()) - events}); got != want {
+						t.Errorf("%s: %s, got %+v, want %+v", call.name, when, got, want)
+					}
+				}
+				if lost {
+					s.after = func(errs []error) { errs[0] = store.ErrUnavailable }
+				} else {
+					s.before = func(context.Context, []string) error { return errors.New("disk is full") }
+				}
+				g.refused(t, http.StatusServiceUnavailable, "unavailable", call.method, call.target, call.body)
+				*s = steps{Engine: s.Engine}
+				if made := g.state(t) != state; made != lost {
+					t.Errorf("%s: got %s, before it was %s", call.name, g.state(t), state)
+				}
+				if lost {
+					check("after the lost answer", call.change)
+				} else {
+					check("after the failure", outcome{})
+					call.afterLost = call.again
+				}
+				if got := g.call(t, call.method, call.target, call.body).Code; got != call.afterLost {
+					t.Errorf("%s: sent again, got %d, want %d", call.name, got, call.afterLost)
+				}
+				check("sent again", call.change)
+			}
+		})
 	}
 }
 
-// TestLoginWithoutEntry: a login adds no entry and does not need the audit log.
+// TestResetFails: the counts are not reset without the entry.
+func TestResetFails(t *testing.T) {
+	t.Parallel()
+	s := new(steps)
+	g := newGateOver(t, s)
+	g.account(t, "acc_1", "starter")
+	g.take(t, "convert", 3)
+	s.before = func(context.Context, []string) error { return store.ErrUnavailable }
+	g.refused(t, http.StatusServiceUnavailable, "unavailable", "DELETE", usagePath, "")
+	if used := g.used(t)["convert"]; used != 3 {
+		t.Errorf("used %v, want 3", used)
+	}
+}
+
+// TestLoginWithoutEntry: a login adds no entry.
 func TestLoginWithoutEntry(t *testing.T) {
 	t.Parallel()
-	fails := new(atomic.Bool)
-	g := newGateOver(t, deaf(fails))
+	g := newGate(t)
 	g.account(t, "acc_1", "starter")
 	entries := g.entries(t)
-	fails.Store(true)
 	g.must(t, http.StatusCreated, "POST", keysPath, `{"kind":"login"}`)
 	if got := g.entries(t); got != entries || len(g.names(t, "?kind=login")) != 1 {
 		t.Errorf("got %d entries and login tokens %v, want %d entries and 1 token", got, g.names(t, "?kind=login"), entries)
 	}
 }
 
-// state returns what acc_1 has.
+// TestFirstKeyRefused: a first key that is refused leaves no account.
+func TestFirstKeyRefused(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.refused(t, http.StatusForbidden, "plan_required", "POST", keysPath, `{"name":"ci"}`)
+	g.giveFreeAccess(t)
+	g.refused(t, http.StatusForbidden, "not_entitled", "POST", keysPath, `{"name":"ci","abilities":["convert"]}`)
+	g.refused(t, http.StatusNotFound, "not_found", "GET", "/tollgate/accounts/acc_1", "")
+	if n := g.entries(t); n != 0 {
+		t.Errorf("got %d entries, want none", n)
+	}
+}
+
+// state returns all documents.
 func (g *gate) state(t *testing.T) string {
 	t.Helper()
-	account, err := g.Opened().Account(t.Context(), "acc_1")
+	accounts, err := g.Opened().List(t.Context(), "", 100, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := g.Opened().ListKeys(t.Context(), "acc_1")
+	text, err := json.Marshal(accounts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%+v %+v", account, keys)
+	for _, a := range accounts {
+		for _, k := range a.Keys {
+			text = fmt.Appendf(text, " %+v", k)
+		}
+	}
+	return string(text)
 }
 
 // TestNothingChanges: a request that changes nothing, or that is refused, adds
@@ -114,7 +156,6 @@ func TestNothingChanges(t *testing.T) {
 	for _, ended := range []string{revoked, login} {
 		g.call(t, "DELETE", ended, "")
 	}
-	g.Advance(24 * time.Hour) // before that, see TestRevokeAgain
 	entries, events := g.entries(t), len(g.Published())
 	for _, call := range []struct {
 		method, target, body string
@@ -130,6 +171,7 @@ func TestNothingChanges(t *testing.T) {
 		{"PATCH", revoked, `{"name":"ce"}`, http.StatusNotFound},
 		{"DELETE", "/tollgate/accounts/acc_1/limits/all/day", "", http.StatusNotFound},
 		{"DELETE", "/tollgate/accounts/acc_2", "", http.StatusNotFound},
+		{"DELETE", "/tollgate/accounts/acc_1/logins", "", http.StatusNoContent}, // no login token is live
 		{"DELETE", "/tollgate/accounts/acc_2/logins", "", http.StatusNotFound},
 	} {
 		if got := g.call(t, call.method, call.target, call.body).Code; got != call.status {
@@ -141,56 +183,41 @@ func TestNothingChanges(t *testing.T) {
 	}
 }
 
-// TestAuditRace: the entry of a change that was made has the state that the
-// change found.
+// TestAuditRace: another writer is faster than a change that has seen the
+// document. The entry has the state that the change found then.
 func TestAuditRace(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		body, key string // one of an account, or of a key
-		other     func(ctx context.Context, s control.Store, key string) error
-		before    string // of the last entry
-		entries   int
+		method, target, body string // KEY is the id of the key
+		other                string // the body of the other request
+		before               string // of the last entry
+		entries, events      int
 	}{
-		"account": {body: `{"plan":"business"}`, before: `"disabled":true`, entries: 2, other: func(ctx context.Context, s control.Store, _ string) error {
-			_, err := s.ChangeAccount(ctx, "acc_1", func(a *store.Account, _ bool) error { a.Disabled = true; return nil })
-			return err
-		}},
-		"the same": {body: `{"plan":"business"}`, before: `"plan":"starter"`, entries: 1, other: func(ctx context.Context, s control.Store, _ string) error {
-			_, err := s.ChangeAccount(ctx, "acc_1", func(a *store.Account, _ bool) error { a.Plan = "business"; return nil })
-			return err
-		}},
-		"key": {key: `{"ttl":"1d"}`, before: `"name":"other"`, entries: 2, other: func(ctx context.Context, s control.Store, key string) error {
-			_, err := s.ChangeKey(ctx, "acc_1", key, controltest.Start, func(k *store.Key) error { k.Name = "other"; return nil })
-			return err
-		}},
+		"account":       {"PUT", "", `{"plan":"business"}`, `{"disabled":true}`, `"disabled":true`, 2, 2},
+		"the same":      {"PUT", "", `{"plan":"business"}`, `{"plan":"business"}`, `"plan":"starter"`, 1, 1},
+		"key":           {"PATCH", "/keys/KEY", `{"ttl":"1d"}`, `{"name":"other"}`, `"name":"other"`, 2, 0},
+		"the same key":  {"PATCH", "/keys/KEY", `{"name":"other"}`, `{"name":"other"}`, `"name":"ci"`, 1, 0},
+		"limit":         {"PUT", "/limits/all/day", `{"limit":1}`, `{"limit":2}`, `"limit":2`, 2, 0},
+		"revoked twice": {"DELETE", "/keys/KEY", "", "", `"revoked_at":null`, 1, 1},
+		"rotated twice": {"POST", "/keys/KEY/rotate", "", "", `"revoked_at":null`, 1, 1},
+		"deleted twice": {"DELETE", "", "", "", `"plan":"starter"`, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGate(t)
+			s := new(steps)
+			g := newGateOver(t, s)
 			g.account(t, "acc_1", "starter")
-			key := g.must(t, http.StatusCreated, "POST", keysPath, `{"name":"ci"}`)["id"].(string)
+			target := "/tollgate/accounts/acc_1" + strings.ReplaceAll(c.target, "KEY", g.issue(t, `{"name":"ci"}`).ID)
+			g.Advance(time.Second)
 			entries, events := g.entries(t), len(g.Published())
-			once := new(sync.Once)
-			// Another writer is faster than the first change that is recorded.
-			faster := hooks{after: func(step string, err error) error {
-				if step == "AddEntries" {
-					once.Do(func() { err = errors.Join(err, c.other(t.Context(), g.Opened(), key)) })
-				}
-				return err
-			}}
-			g.handler = control.RequireSecret(control.New(over{g.Gate, faster}, slog.New(slog.DiscardHandler)), controltest.Secret)
-			if c.key != "" {
-				g.must(t, http.StatusOK, "PATCH", keysPath+"/"+key, c.key)
-			} else {
-				g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", c.body)
+			s.during = func() { g.call(t, c.method, target, c.other) }
+			g.call(t, c.method, target, c.body)
+			list, err := g.Opened().LastEntries(t.Context(), "acc_1", time.Time{}, store.EntryID{}, 1)
+			if err != nil || len(list) != 1 || !strings.Contains(string(list[0].Before), c.before) {
+				t.Errorf("got the entry %s, %v; want in it %s", list[0].Before, err, c.before)
 			}
-			list, err := g.Opened().ListEntries(t.Context(), "acc_1", controltest.Start.AddDate(0, 0, -1), store.EntryID{}, 1000)
-			if err != nil || len(list) != entries+c.entries || !strings.Contains(string(list[len(list)-1].Before), c.before) {
-				t.Fatalf("got %d entries, the last %s, %v; want %d and %s", len(list), list[len(list)-1].Before, err, entries+c.entries, c.before)
-			}
-			told := g.Published()[events:]
-			if want := map[string]int{"account": 1}[name]; len(told) != want || want == 1 && told[0].ID != list[len(list)-1].ID.String() {
-				t.Errorf("got events %+v, want %d", told, want)
+			if got, want := (outcome{g.entries(t) - entries, len(g.Published()) - events}), (outcome{c.entries, c.events}); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})
 	}
@@ -199,20 +226,18 @@ func TestAuditRace(t *testing.T) {
 // entries returns how many entries the audit log has.
 func (g *gate) entries(t *testing.T) int {
 	t.Helper()
-	list, err := g.Opened().ListEntries(t.Context(), "", controltest.Start.AddDate(0, 0, -1), store.EntryID{}, 1000)
+	list, err := g.Opened().ListEntries(t.Context(), "", controltest.Start.AddDate(0, 0, -1), store.EntryID{}, 10_000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return len(list)
 }
 
-// TestImportAuditFails: the lines of the batch have 503, and so have those
+// TestImportStoreFails: the lines of the batch have 503, and so have those
 // after them, which are not applied.
-func TestImportAuditFails(t *testing.T) {
+func TestImportStoreFails(t *testing.T) {
 	t.Parallel()
-	fails := new(atomic.Bool)
-	fails.Store(true)
-	g := newGateOver(t, deaf(fails))
+	g := newGateOver(t, &steps{before: func(context.Context, []string) error { return errors.New("disk is full") }})
 	r := httptest.NewRequest(http.MethodPost, "/tollgate/accounts", strings.NewReader(`{"account":"acc_1"}`+"\n"+`{"account":"acc_1"}`+"\nx\n"))
 	r.Header.Set("Authorization", "Bearer "+controltest.Secret)
 	r.Header.Set("Content-Type", api.LinesType)
@@ -222,10 +247,7 @@ func TestImportAuditFails(t *testing.T) {
 	if w.Code != http.StatusOK || len(lines) != 3 || strings.Count(w.Body.String(), `"status":503`) != 2 || !strings.Contains(lines[2], `"status":400`) {
 		t.Errorf("got %d: %s", w.Code, w.Body)
 	}
-	if _, err := g.Opened().Account(t.Context(), "acc_1"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("the account was made: %v", err)
-	}
-	if len(g.Published()) != 0 || g.entries(t) != 0 {
-		t.Errorf("got events %v and %d entries, want none", g.Published(), g.entries(t))
+	if g.state(t) != "null" || len(g.Published()) != 0 || g.entries(t) != 0 {
+		t.Errorf("got %s, events %v and %d entries, want none", g.state(t), g.Published(), g.entries(t))
 	}
 }

@@ -1,130 +1,113 @@
 package control
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"slices"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-type changeKeyInput struct {
-	Account accountID `path:"account"`
-	ID      string    `path:"id" minLength:"1" maxLength:"64" doc:"The key's id."`
-	Body    api.KeyChange
+// change changes the document of an account in one step: all that edit makes
+// of it, or nothing. edit records the entries of the change in the same step.
+// It may be called again after a conflict with another writer.
+func (with *session) change(ctx context.Context, account string, edit func(a *book.Account) error) error {
+	return with.changeAll(ctx, []string{account}, func(_ int, a *book.Account) error { return edit(a) })[0]
 }
 
-func (s *server) changeKey(ctx context.Context, with *session, in *changeKeyInput) (api.Key, error) {
-	wanted, err := with.wantedKey(in.Body)
-	if err != nil {
-		return api.Key{}, err
-	}
-	account, err := with.store.Account(ctx, string(in.Account))
-	if err != nil {
-		return api.Key{}, err
-	}
-	key, err := with.changeLiveKey(ctx, account.ID, in.ID, func(key *store.Key) error {
-		if key.Kind != token.Key {
-			return errEnded
-		}
-		abilities, err := with.wantedAbilities(account.Plan, key.Abilities, in.Body.Abilities)
-		if err != nil {
-			return err
-		}
-		key.Abilities = abilities
-		if in.Body.Name.Set {
-			key.Name = wanted.Name
-		}
-		if in.Body.ExpiresAt.Set || in.Body.TTL != "" {
-			key.ExpiresAt = wanted.ExpiresAt
-		}
-		if in.Body.Limits.Set {
-			key.Limits = wanted.Limits
-		}
-		if in.Body.Addresses.Set {
-			key.Addresses = wanted.Addresses
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		err = errEnded
-	case errors.Is(err, store.ErrReplaced):
-		err = errEnding
-	}
-	return showKey(key), err
-}
-
-// changeLiveKey records a change and makes it in one step. edit may be called
-// more than once: first to find out what to record. If the key changes
-// after that, it records and tries again.
-func (with *session) changeLiveKey(ctx context.Context, account, id string, edit func(*store.Key) error) (key store.Key, err error) {
-	var recorded, wanted change
-	describe := func(key *store.Key) error {
-		before := *key
-		err := edit(key)
-		wanted = keyChange(api.KeySet, "", "", &before, key)
+// changeAll is change for up to store.MaxBatch accounts, each in a step of its
+// own. It returns an error or nil for each.
+func (with *session) changeAll(ctx context.Context, accounts []string, edit func(i int, a *book.Account) error) []error {
+	recorded := false
+	errs := with.book.Change(ctx, with.now, accounts, func(i int, a *book.Account) error {
+		err := edit(i, a)
+		recorded = recorded || len(a.Log) > 0
 		return err
+	})
+	if recorded && slices.Contains(errs, nil) {
+		with.follow()
 	}
-	for {
-		ring, err := with.ring(ctx, account)
-		if err != nil {
-			return key, err
-		}
-		if _, err := ring.Change(id, with.now, describe); err != nil {
-			return key, err
-		}
-		if !wanted.isNothing() {
-			if err := with.record(ctx, wanted); err != nil {
-				return key, err
-			}
-		}
-		recorded = wanted
-		key, err = with.store.ChangeKey(ctx, account, id, with.now, func(key *store.Key) error {
-			if err := describe(key); err != nil || wanted.isNothing() || wanted.isSame(recorded) {
-				return err
-			}
-			return errNotRecorded
-		})
-		if !errors.Is(err, errNotRecorded) {
-			return key, err
-		}
-	}
+	return errs
 }
 
-// wantedKey checks the members of a change that depend on no key, and returns
-// their values.
-func (with *session) wantedKey(change api.KeyChange) (key store.Key, err error) {
-	key.Name = cleanName(change.Name.Value)
-	switch {
-	case change.Name.Set && !validName(key.Name):
-		return key, errInvalidName
-	case change.Abilities.Set && len(change.Abilities.Value) == 0:
-		return key, errNoAbility
-	case change.ExpiresAt.Set && change.TTL != "":
-		return key, errTwoExpiries
+// record adds an entry about a change of a document to the log. before and
+// after are values of package api, or nil. A change to the same is none.
+func (with *session) record(ctx context.Context, a *book.Account, action, target string, before, after any) {
+	e := store.Entry{At: round(with.now), Action: action, Target: target, Before: encode(before), After: encode(after)}
+	if before != nil && bytes.Equal(e.Before, e.After) {
+		return
 	}
-	if key.ExpiresAt, err = with.expiry(change.ExpiresAt.Value, change.TTL, round(with.now)); err != nil {
-		return key, err
-	}
-	if key.Limits, err = with.keyLimits(change.Limits.Value); err != nil {
-		return key, err
-	}
-	key.Addresses, err = addresses(change.Addresses.Value)
-	return key, err
+	who := actorOf(ctx)
+	e.ActorKind, e.ActorID = who.Kind, who.ID
+	a.Record(e)
 }
 
-// wantedAbilities returns the abilities of a key after a change. A key can
-// keep abilities that its plan no longer has.
-func (with *session) wantedAbilities(plan string, current []string, change api.Change[[]string]) ([]string, error) {
-	if !change.Set {
-		return current, nil
+// setAccount changes an account, or creates it on plan free, and records that.
+func (with *session) setAccount(ctx context.Context, a *book.Account, set api.AccountChange) {
+	action, old, before := api.AccountSet, a.Label, any(accountEntry(a.Account, false))
+	if !a.Exists {
+		action, before = api.AccountCreate, nil
+		a.Exists, a.Plan, a.CreatedAt = true, policy.FreePlan, round(with.now)
 	}
-	allowed := current
-	if p := with.policy.Plan(plan); p != nil {
-		allowed = slices.Concat(current, p.Abilities)
+	if set.Label != nil {
+		a.Label = cleanName(*set.Label)
 	}
-	return grantable(plan, allowed, change.Value)
+	if set.Plan != nil {
+		a.Plan = *set.Plan
+	}
+	if set.Disabled != nil {
+		a.Disabled = *set.Disabled
+	}
+	with.record(ctx, a, action, "", before, accountEntry(a.Account, a.Label != old))
+}
+
+// accountEntry returns an account for an entry. The label is usually an e-mail,
+// and entries outlive the account, so they only tell that it has changed.
+func accountEntry(account store.Account, labelChanged bool) any {
+	return struct {
+		api.Account
+
+		Label        string `json:"label,omitempty"` // hides that of the account
+		LabelChanged bool   `json:"label_changed,omitempty"`
+	}{Account: showAccount(account), LabelChanged: labelChanged}
+}
+
+// loginActions are the actions of login tokens, by those of keys.
+var loginActions = map[string]string{api.KeyRevoke: api.LoginRevoke, api.KeyRotate: api.LoginRotate}
+
+// recordKey records a change of a key or of a login token. before is nil for a
+// new key.
+func (with *session) recordKey(ctx context.Context, a *book.Account, action string, before *store.Key, after store.Key) {
+	if after.Kind == token.Login {
+		action = loginActions[action]
+	}
+	var old any
+	if before != nil {
+		old = keyEntry(*before)
+	}
+	with.record(ctx, a, action, after.ID, old, keyEntry(after))
+}
+
+// keyEntry returns a key for an entry, without its root: the entry of a
+// rotation has both keys.
+func keyEntry(key store.Key) api.Key {
+	key.Root = ""
+	return showKey(key)
+}
+
+// encode returns JSON, nil for nil.
+func encode(value any) json.RawMessage {
+	if value == nil {
+		return nil
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic("control: encoding an audit entry: " + err.Error()) // types of package api always encode
+	}
+	return text
 }

@@ -6,9 +6,9 @@
 // below its admin endpoint for the command line, which needs no secret.
 // Package api has the types, and package client is the client of both.
 //
-// The audit log has each change, because its entry is stored before the change
-// is made. An entry can be of a change that then failed. A request that
-// changes nothing adds no entry and no event.
+// A change of an account or its keys and its entry in the audit log are one
+// step, so the log has each change that was made, and no other. The events are
+// made from the log. A request that changes nothing adds no entry and no event.
 //
 // Every refusal has the shape of package apierror. The OpenAPI document is
 // at GET /tollgate/openapi.json.
@@ -22,14 +22,10 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // Backend is what the control API administers. Every request asks it
@@ -40,38 +36,22 @@ type Backend interface {
 	Policy() *policy.Policy
 	// PublicKeys returns the keys that assertions are verified with.
 	PublicKeys() assertion.KeySet
-	// Store returns the store, or an error if there is none now. Every
-	// error is answered with 503.
-	Store() (Store, error)
+	// Book returns what the store keeps, or an error if there is no store
+	// now. Every error is answered with 503.
+	Book() (*book.Book, error)
 	// Now returns the time.
 	Now() time.Time
 	// Readiness tells whether the gate can take calls. It returns within
 	// about a second, also if the store hangs.
 	Readiness() api.Readiness
-	// Publish publishes the event of a change. It returns when the event is
-	// stored, or after a second. It logs a failure, and tries again later.
-	Publish(ctx context.Context, change event.Change)
+	// Follow makes the events of the entries that are new in the audit log.
+	// It returns when they are stored, or after a second. It logs a failure:
+	// the gate tries again in the background.
+	Follow()
 	// FlushReports stores the refused calls that are counted in memory.
 	FlushReports(ctx context.Context) error
 	// Explain tells what the gate would answer to a request. It counts nothing.
 	Explain(ctx context.Context, question Question) (api.Explanation, error)
-}
-
-// Store is what the control API uses of a store.
-type Store interface {
-	store.Accounts
-	store.Keys
-	usage.Source
-	store.Audit
-	store.Refusals
-	// FindKey is that of store.Overview.
-	FindKey(ctx context.Context, id string) (store.Key, error)
-	// CountsOfAccounts is that of store.Overview.
-	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.AccountCount, error)
-	// Confirm is that of store.Grants.
-	Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error)
-	// ResetCounts is that of store.Usage.
-	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
 }
 
 // server answers the control API.
@@ -83,10 +63,9 @@ type server struct {
 // session is what one request uses.
 type session struct {
 	policy *policy.Policy
-	store  Store
+	book   *book.Book
 	now    time.Time
-	// publish is that of the Backend.
-	publish func(context.Context, event.Change)
+	follow func() // that of the Backend
 }
 
 // New returns the handler of the control API, which serves the paths below
@@ -100,6 +79,7 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	})
 	s.registerPlans(router)
 	s.registerAccounts(router)
+	s.registerRaw(router)
 	s.registerLimits(router)
 	s.registerKeys(router)
 	s.registerUsage(router)
@@ -127,9 +107,8 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	})
 }
 
-// untilDone returns a request whose change does not end with its client: a
-// store could make it and not say so, and then its event would be missing.
-// Stores have timeouts of their own.
+// untilDone returns a request whose change does not end with its client: an
+// import is applied as a whole. Stores have timeouts of their own.
 func untilDone(r *http.Request) *http.Request {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return r
@@ -138,11 +117,11 @@ func untilDone(r *http.Request) *http.Request {
 }
 
 func (s *server) open() (*session, error) {
-	opened, err := s.backend.Store()
+	opened, err := s.backend.Book()
 	if err != nil {
 		return nil, err
 	}
-	return &session{policy: s.backend.Policy(), store: opened, now: s.backend.Now(), publish: s.backend.Publish}, nil
+	return &session{policy: s.backend.Policy(), book: opened, now: s.backend.Now(), follow: s.backend.Follow}, nil
 }
 
 // reply is a response with a body.
@@ -173,4 +152,13 @@ func perform[I any](s *server, do func(context.Context, *session, *I) error) fun
 		}
 		return nil, s.refuse(ctx, err)
 	}
+}
+
+// cut returns the rows of a page from a list of one more than its limit, and
+// the position of the last one if there is a next page.
+func cut[T any](list []T, limit int, position func(T) string) (page []T, next *string) {
+	if len(list) <= limit {
+		return list, nil
+	}
+	return list[:limit], new(position(list[limit-1]))
 }

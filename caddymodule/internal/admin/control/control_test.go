@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -21,8 +21,9 @@ import (
 	"github.com/getkin/kin-openapi/routers/legacy"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/memstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // gate is a control API whose answers are all held against its own
@@ -35,86 +36,49 @@ type gate struct {
 
 func newGate(t *testing.T) *gate {
 	t.Helper()
-	g := &gate{Gate: controltest.New(t)}
+	return newGateOver(t, new(steps))
+}
+
+// newGateOver returns a gate whose changes a test disturbs.
+func newGateOver(t *testing.T, s *steps) *gate {
+	t.Helper()
+	s.Engine = memstore.New()
+	g := &gate{Gate: controltest.Over(t, s)}
 	g.handler = g.Handler()
 	g.router = router(t, g.handler)
 	return g
 }
 
-// hooks are called before and after steps of a store. An error before a step
-// replaces it; after returns the error of the step.
-type hooks struct {
-	before func(ctx context.Context, step string, n int) error // n is the length of a batch
-	after  func(step string, err error) error
+// steps is an engine whose changes of documents a test disturbs.
+type steps struct {
+	book.Engine
+	before func(ctx context.Context, ids []string) error // an error replaces the change
+	during func()                                        // after edit has seen the documents: it is called again
+	after  func(errs []error)                            // can replace the errors of a change that was made
 }
 
-func (h hooks) run(ctx context.Context, step string, n int, do func() error) error {
-	if h.before != nil {
-		if err := h.before(ctx, step, n); err != nil {
-			return err
+func (s *steps) Change(ctx context.Context, at time.Time, ids []string, edit func(int, *book.Account) error) []error {
+	if s.before != nil {
+		if err := s.before(ctx, ids); err != nil {
+			return slices.Repeat([]error{err}, len(ids))
 		}
 	}
-	err := do()
-	if h.after != nil {
-		err = h.after(step, err)
+	if during := s.during; during != nil {
+		s.during = nil
+		for i, id := range ids {
+			a, err := s.Get(ctx, id)
+			if err != nil {
+				a = &book.Account{Account: store.Account{ID: id}}
+			}
+			_ = edit(i, a) // the second call decides
+		}
+		during()
 	}
-	return err
-}
-
-// over is a backend whose store has hooks.
-type over struct {
-	*controltest.Gate
-	hooks
-}
-
-func (o over) Store() (control.Store, error) {
-	opened, err := o.Gate.Store()
-	return hooked{opened, o.hooks}, err
-}
-
-type hooked struct {
-	control.Store
-	hooks
-}
-
-func (h hooked) Account(ctx context.Context, id string) (account store.Account, err error) {
-	err = h.run(ctx, "Account", 1, func() (err error) { account, err = h.Store.Account(ctx, id); return err })
-	return account, err
-}
-
-func (h hooked) Key(ctx context.Context, account, id string) (key store.Key, err error) {
-	err = h.run(ctx, "Key", 1, func() (err error) { key, err = h.Store.Key(ctx, account, id); return err })
-	return key, err
-}
-
-func (h hooked) RevokeKey(ctx context.Context, account, id string, at time.Time) error {
-	return h.run(ctx, "RevokeKey", 1, func() error { return h.Store.RevokeKey(ctx, account, id, at) })
-}
-
-func (h hooked) AddEntries(ctx context.Context, entries []store.Entry) error {
-	return h.run(ctx, "AddEntries", len(entries), func() error { return h.Store.AddEntries(ctx, entries) })
-}
-
-func (h hooked) ChangeAccounts(ctx context.Context, ids []string, edit func(int, *store.Account, bool) error) (accounts []store.Account, errs []error) {
-	accounts = make([]store.Account, len(ids))
-	if err := h.run(ctx, "ChangeAccounts", len(ids), func() error { accounts, errs = h.Store.ChangeAccounts(ctx, ids, edit); return nil }); err != nil {
-		errs = slices.Repeat([]error{err}, len(ids))
-	}
-	return accounts, errs
-}
-
-func (h hooked) CreateKeys(ctx context.Context, keys []store.StoredKey) (errs []error) {
-	if err := h.run(ctx, "CreateKeys", len(keys), func() error { errs = h.Store.CreateKeys(ctx, keys); return nil }); err != nil {
-		errs = slices.Repeat([]error{err}, len(keys))
+	errs := s.Engine.Change(ctx, at, ids, edit)
+	if s.after != nil {
+		s.after(errs)
 	}
 	return errs
-}
-
-func newGateOver(t *testing.T, h hooks) *gate {
-	t.Helper()
-	g := newGate(t)
-	g.handler = control.RequireSecret(control.New(over{g.Gate, h}, slog.New(slog.DiscardHandler)), controltest.Secret)
-	return g
 }
 
 func router(t *testing.T, handler http.Handler) routers.Router {

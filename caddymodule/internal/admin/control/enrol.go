@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // enrolling is the actor in the audit log.
@@ -20,16 +20,15 @@ func Enrol(ctx context.Context, backend Backend, id, user, plan string) error {
 	// Later calls need the account too: create it also if the client
 	// disconnects.
 	ctx = context.WithValue(context.WithoutCancel(ctx), actorKey{}, api.Actor{Kind: api.ActorApplication, ID: enrolling})
-	_, err = with.changeAccount(ctx, id, func(account *store.Account, exists bool) (change, error) {
-		var wanted api.AccountChange
-		if !exists {
-			wanted.Plan = &plan
-			if validLabel(user) {
-				wanted.Label = &user
-			}
+	return with.change(ctx, id, func(a *book.Account) error {
+		if a.Exists {
+			return nil
 		}
-		before := with.apply(wanted, account, exists)
-		return accountChange(before, *account), nil
+		wanted := api.AccountChange{Plan: &plan}
+		if validLabel(user) {
+			wanted.Label = &user
+		}
+		with.setAccount(ctx, a, wanted)
+		return nil
 	})
-	return err
 }

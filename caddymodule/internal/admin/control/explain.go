@@ -49,31 +49,27 @@ func (s *server) explain(ctx context.Context, with *session, in *explainInput) (
 		question.From = from
 	}
 	id := in.Account
-	if in.Key != "" {
-		key, err := with.findKey(ctx, id, in.Key)
-		if err != nil {
+	if id == "" && in.Key != "" {
+		var err error
+		if id, err = with.book.HolderOfKey(ctx, in.Key); errors.Is(err, store.ErrNotFound) {
+			return api.Explanation{}, errUnknownKey
+		} else if err != nil {
 			return api.Explanation{}, err
 		}
-		question.Key, id = &key, key.Account
 	}
 	if id != "" {
-		account, err := with.store.Account(ctx, id)
+		a, err := with.book.Get(ctx, id)
 		if err != nil {
 			return api.Explanation{}, err
 		}
-		question.Account = &account
+		question.Account = &a.Account
+		if in.Key != "" {
+			key, err := find(a, in.Key)
+			if err != nil {
+				return api.Explanation{}, err
+			}
+			question.Key = &key.Key
+		}
 	}
 	return s.backend.Explain(ctx, question)
-}
-
-// findKey returns a key of an account, or of any account for "".
-func (with *session) findKey(ctx context.Context, account, id string) (store.Key, error) {
-	if account != "" {
-		return with.key(ctx, account, id)
-	}
-	key, err := with.store.FindKey(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		err = errUnknownKey
-	}
-	return key, err
 }

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -16,9 +15,8 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/keyring"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -104,260 +102,230 @@ func checkKeyLine(with *session, line api.KeyLine) error {
 // keyImporter applies an import of keys.
 type keyImporter struct {
 	dryRun bool
-	// holders and tokens are what the lines before would have made in a dry
-	// run.
-	holders map[string]*holder
-	tokens  map[token.Hash]string // the account of each
+	drafts map[string]*draft // by account
+	// tokens are the accounts of the keys that a dry run would have created.
+	tokens map[token.Hash]string
 }
 
-// holder is an account and the lines of a batch for it.
-type holder struct {
-	store.Account
-	ring  keyring.Ring
-	err   error // why no key is created
-	lines []int // positions in changes
+// draft is a copy of the document of an account, with the keys of the lines
+// before.
+type draft struct {
+	*book.Account
+	lines []int // of the batch
 	keys  []importedKey
-	// plan is that of an account to create, or nil.
-	plan *string
-	// read tells that account and ring are read, and exists that there is one.
-	read, exists bool
+	plan  *string // of an account to create
+	err   error   // why the account is not created
 }
 
-// importedKey is a key to create.
+// importedKey is the key of a line of the batch.
 type importedKey struct {
-	store.Key
-	hash     token.Hash
-	line     int // position in changes
-	creation change
+	book.Key
+	line int
 }
 
-// apply imports the keys of a batch: it plans all, creates their accounts,
-// records all, and then creates them.
+// apply decides about each line of a batch with drafts. Then it creates the
+// accounts that are missing, and then the keys: a token can only become a key
+// of an account that exists.
 func (k *keyImporter) apply(ctx context.Context, i *imported[api.KeyLine]) {
-	holders, errs := k.group(i), make([]error, len(i.changes))
-	for _, c := range i.changes {
-		i.results[c.result].Status = http.StatusOK
+	drafts, errs := k.group(i), make([]error, len(i.batch))
+	var deciding errgroup.Group
+	deciding.SetLimit(accountsAtOnce)
+	for _, d := range drafts {
+		deciding.Go(func() error {
+			k.decide(ctx, i, d, errs)
+			return nil
+		})
 	}
-	k.planAll(ctx, i, holders, errs)
-	if !k.dryRun {
-		i.createHolders(ctx, holders)
-		i.recordKeys(ctx, holders)
-		i.createKeys(ctx, holders, errs)
-	}
-	var made []change
-	for _, h := range holders {
-		for _, key := range h.keys {
-			if errs[key.line] == nil {
-				i.results[i.changes[key.line].result].Status = http.StatusCreated
-				made = append(made, key.creation)
-				k.tokens[key.hash] = h.ID
+	_ = deciding.Wait() // no function fails
+	if k.dryRun {
+		for _, d := range drafts {
+			for _, key := range d.keys {
+				k.tokens[key.Hash] = d.ID
 			}
+			d.lines, d.keys = nil, nil
 		}
-		h.keys = nil
+	} else {
+		i.createAccounts(ctx, drafts)
+		i.createKeys(ctx, drafts, errs)
 	}
-	for n, err := range errs {
-		switch {
+	for n, c := range i.batch {
+		switch err := errs[n]; {
+		case err == nil:
+			i.results[c.result].Status = http.StatusCreated
 		case errors.Is(err, store.ErrExists):
-		case err != nil:
-			i.fail(ctx, i.changes[n], err)
+			i.results[c.result].Status = http.StatusOK
 		default:
-			i.calls.Worked()
+			i.fail(ctx, c, err)
+			continue
 		}
-	}
-	if !k.dryRun {
-		i.tell(ctx, made...)
+		i.calls.Worked()
 	}
 }
 
 // group returns the accounts of a batch with their lines. A dry run continues
-// with the accounts of the batches before.
-func (k *keyImporter) group(i *imported[api.KeyLine]) (holders []*holder) {
-	if k.holders == nil || !k.dryRun {
-		k.holders, k.tokens = map[string]*holder{}, map[token.Hash]string{}
+// with the drafts of the batches before.
+func (k *keyImporter) group(i *imported[api.KeyLine]) (drafts []*draft) {
+	if k.drafts == nil || !k.dryRun {
+		k.drafts, k.tokens = map[string]*draft{}, map[token.Hash]string{}
 	}
-	for n, c := range i.changes {
-		h := k.holders[c.line.Account]
-		if h == nil {
-			h = &holder{Account: store.Account{ID: c.line.Account}}
-			k.holders[c.line.Account] = h
+	for n, c := range i.batch {
+		d := k.drafts[c.line.Account]
+		if d == nil {
+			d = new(draft)
+			k.drafts[c.line.Account] = d
 		}
-		if len(h.lines) == 0 {
-			holders = append(holders, h)
+		if len(d.lines) == 0 {
+			drafts = append(drafts, d)
 		}
-		h.lines = append(h.lines, n)
+		d.lines = append(d.lines, n)
 	}
-	return holders
+	return drafts
 }
 
 // accountsAtOnce is how many accounts an import reads at once.
 const accountsAtOnce = 64
 
-// planAll decides about all lines.
-func (k *keyImporter) planAll(ctx context.Context, i *imported[api.KeyLine], holders []*holder, errs []error) {
-	var all errgroup.Group
-	all.SetLimit(accountsAtOnce)
-	for _, h := range holders {
-		all.Go(func() error {
-			k.plan(ctx, i, h, errs)
-			return nil
-		})
-	}
-	_ = all.Wait() // no function fails
-}
-
-// plan reads an account and decides about its lines.
-func (k *keyImporter) plan(ctx context.Context, i *imported[api.KeyLine], h *holder, errs []error) {
-	err := h.readOnce(ctx, i.session)
-	for _, n := range h.lines {
+// decide sets the errors of the lines of an account, nil for those whose key
+// is new.
+func (k *keyImporter) decide(ctx context.Context, i *imported[api.KeyLine], d *draft, errs []error) {
+	err := d.read(ctx, i.session, i.batch[d.lines[0]].line.Account)
+	for _, n := range d.lines {
 		errs[n] = err
 		if err == nil {
-			errs[n] = k.planKey(ctx, i.session, h, i.changes[n].line, n)
+			errs[n] = k.addKey(ctx, i.session, d, n, i.batch[n].line)
 		}
 	}
-	h.lines = nil
 }
 
-func (h *holder) readOnce(ctx context.Context, with *session) error {
-	if h.read {
+// read reads the document, unless it is read already.
+func (d *draft) read(ctx context.Context, with *session, account string) error {
+	if d.Account != nil {
 		return nil
 	}
-	account, err := with.store.Account(ctx, h.ID)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		h.read = true
-		return nil
-	case err != nil:
-		return err
+	a, err := with.book.Get(ctx, account)
+	if errors.Is(err, store.ErrNotFound) {
+		a, err = &book.Account{Account: store.Account{ID: account}}, nil
 	}
-	h.Account, h.exists = account, true
-	h.ring, err = with.ring(ctx, h.ID)
-	h.read = err == nil
+	d.Account = a
 	return err
 }
 
-// planKey adds the key of a line to the keys to create, unless the account has
-// or had it.
-func (k *keyImporter) planKey(ctx context.Context, with *session, h *holder, line api.KeyLine, n int) error {
+// addKey adds the key of a line to a draft. The error is store.ErrExists if the
+// account has or had the key.
+func (k *keyImporter) addKey(ctx context.Context, with *session, d *draft, n int, line api.KeyLine) error {
 	hash, _ := hashOf(line)
-	key := store.Key{
-		ID: token.IDOf(h.ID, hash), Account: h.ID, Kind: token.Key, Name: cleanName(line.Name),
+	key := book.Key{Hash: hash, Key: store.Key{
+		ID: token.IDOf(d.ID, hash), Account: d.ID, Kind: token.Key, Name: cleanName(line.Name),
 		Hint: token.Hint(""), CreatedAt: round(with.now),
-	}
-	if h.ring.Find(key.ID) != nil {
-		return nil
-	}
-	if other, err := k.liveIn(ctx, with, hash); err != nil || other == h.ID {
+	}}
+	if err := k.checkNew(ctx, with, d, key); err != nil {
 		return err
-	} else if other != "" {
-		return errTokenTaken
 	}
-	account := h.Account
-	if !h.exists {
+	a := d.Account
+	if !a.Exists {
 		if line.Plan == nil {
 			return errUnknownAccount
 		}
-		account.Plan = *line.Plan
+		a = &book.Account{Account: store.Account{ID: a.ID, Plan: *line.Plan}, Exists: true}
 	}
-	plan, err := with.entitled(account)
+	plan, err := with.entitled(&a.Account)
 	if err != nil {
 		return err
 	}
-	if key.Abilities, err = grantable(account.Plan, plan.Abilities, line.Abilities); err != nil {
+	if key.Abilities, err = grantable(a.Plan, plan.Abilities, line.Abilities); err != nil {
 		return err
 	}
 	if key.ExpiresAt, err = with.expiry(line.ExpiresAt, "", key.CreatedAt); err != nil {
 		return err
 	}
 	if key.Name == "" {
-		key.Name = freeName(h.ring, with.now)
+		key.Name = freeName(a, with.now)
 	}
-	if err := h.ring.Create(key); err != nil {
+	if err := a.Import(key); err != nil {
 		return err
 	}
-	if !h.exists {
-		h.Account, h.plan, h.exists = account, line.Plan, true
+	if a != d.Account {
+		d.Account, d.plan = a, line.Plan
 	}
-	h.keys = append(h.keys, importedKey{Key: key, hash: hash, line: n})
+	d.keys = append(d.keys, importedKey{key, n})
 	return nil
 }
 
-// liveIn returns the account in which a token is a live key, or "".
-func (k *keyImporter) liveIn(ctx context.Context, with *session, hash token.Hash) (string, error) {
-	if account := k.tokens[hash]; account != "" {
-		return account, nil
+// checkNew checks that the account does not have the key, and that no other
+// account has its token.
+func (k *keyImporter) checkNew(ctx context.Context, with *session, d *draft, key book.Key) error {
+	known := d.Find(key.ID) != nil
+	var err error
+	if k.dryRun && !known { // otherwise the step checks it
+		known, err = with.book.WasImported(ctx, d.ID, key.ID)
 	}
-	account, err := with.store.Holder(ctx, hash, with.now)
-	if errors.Is(err, store.ErrNotFound) {
-		return "", nil
+	if err != nil {
+		return err
 	}
-	return account, err
+	if known {
+		return store.ErrExists
+	}
+	holder := k.tokens[key.Hash]
+	if holder == "" {
+		holder, err = with.book.Holder(ctx, key.Hash, with.now)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound), holder == d.ID:
+		return nil
+	case err != nil:
+		return err
+	}
+	return errTokenTaken
 }
 
 // freeName returns a name that no live key has.
-func freeName(ring keyring.Ring, now time.Time) string {
+func freeName(a *book.Account, now time.Time) string {
 	const name = "imported"
 	free := name
-	for n := 2; slices.ContainsFunc(ring, func(key *store.Key) bool { return key.Kind == token.Key && key.Live(now) && key.Name == free }); n++ {
+	for n := 2; slices.ContainsFunc(a.Keys, func(key *book.Key) bool { return key.Kind == token.Key && key.Live(now) && key.Name == free }); n++ {
 		free = fmt.Sprintf("%s %d", name, n)
 	}
 	return free
 }
 
-// createHolders creates the accounts that do not exist.
-func (i *imported[L]) createHolders(ctx context.Context, holders []*holder) {
-	var missing []*holder
+// createAccounts creates the accounts that do not exist.
+func (i *imported[L]) createAccounts(ctx context.Context, drafts []*draft) {
+	var missing []*draft
 	var ids []string
-	for _, h := range holders {
-		if h.plan != nil {
-			missing, ids = append(missing, h), append(ids, h.ID)
+	for _, d := range drafts {
+		if d.plan != nil {
+			missing, ids = append(missing, d), append(ids, d.ID)
 		}
 	}
-	if len(ids) == 0 {
-		return
-	}
-	_, errs := i.changeAccounts(ctx, ids, func(n int, account *store.Account, exists bool) (change, error) {
-		if exists { // created meanwhile
-			return change{}, nil
+	errs := i.changeAll(ctx, ids, func(n int, a *book.Account) error {
+		if !a.Exists {
+			i.setAccount(ctx, a, api.AccountChange{Plan: missing[n].plan})
 		}
-		before := i.apply(api.AccountChange{Plan: missing[n].plan}, account, exists)
-		return accountChange(before, *account), nil
+		return nil
 	})
-	for n, h := range missing {
-		h.err = errs[n]
-	}
-}
-
-// recordKeys records the creations of all keys.
-func (i *imported[L]) recordKeys(ctx context.Context, holders []*holder) {
-	var creations []change
-	for _, h := range holders {
-		for n := range h.keys {
-			key := &h.keys[n]
-			key.creation = keyChange(api.KeyCreate, "", event.KeyCreated, nil, &key.Key)
-			if h.err == nil {
-				creations = append(creations, key.creation)
-			}
-		}
-	}
-	if err := i.record(ctx, creations...); err != nil {
-		for _, h := range holders {
-			h.err = cmp.Or(h.err, err)
-		}
+	for n, d := range missing {
+		d.err = errs[n]
 	}
 }
 
 // createKeys creates the keys, and sets the errors of their lines.
-func (i *imported[L]) createKeys(ctx context.Context, holders []*holder, errs []error) {
-	var keys []store.StoredKey
+func (i *imported[L]) createKeys(ctx context.Context, drafts []*draft, errs []error) {
+	var keys []book.Key
 	var lines []int
-	for _, h := range holders {
-		for _, key := range h.keys {
-			if errs[key.line] = h.err; h.err == nil {
-				keys, lines = append(keys, store.StoredKey{Key: key.Key, Hash: key.hash}), append(lines, key.line)
+	for _, d := range drafts {
+		for _, key := range d.keys {
+			if errs[key.line] = d.err; d.err == nil {
+				keys, lines = append(keys, key.Key), append(lines, key.line)
 			}
 		}
 	}
-	for n, err := range i.store.CreateKeys(ctx, keys) {
+	failed := i.book.ImportKeys(ctx, i.now, keys, func(a *book.Account, key *book.Key) {
+		i.recordKey(ctx, a, api.KeyCreate, nil, key.Key)
+	})
+	for n, err := range failed {
 		errs[lines[n]] = err
+	}
+	if slices.Contains(failed, nil) {
+		i.follow()
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -139,7 +138,8 @@ func TestImportKeys(t *testing.T) {
 	}
 	var events []string
 	for _, e := range g.Published()[before:] {
-		events = append(events, strings.TrimPrefix(e.Type, "tollgate.")+" "+e.Account+" "+e.KeyName)
+		name, _ := e.Data["name"].(string)
+		events = append(events, fmt.Sprint(strings.TrimPrefix(e.Type, "tollgate."), " ", e.Data["account"], " ", name))
 	}
 	slices.Sort(events)
 	if diff := cmp.Diff([]string{
@@ -216,32 +216,34 @@ func TestImportKeysAgain(t *testing.T) {
 // it is about to create. The account keeps its plan, and the key is skipped.
 func TestImportKeysMeanwhile(t *testing.T) {
 	t.Parallel()
-	for step, c := range map[string]struct {
-		line   string // of the other import
+	for name, c := range map[string]struct {
+		step   int // before which the other import works: 1 creates the account, 2 the key
+		line   string
 		want   string
 		events int
+		plan   string
 	}{
-		"ChangeAccounts": {keyLine("acc_1", foreignToken(2), `,"plan":"business"`), "201", 3},
-		"CreateKeys":     {keyLine("acc_1", foreignToken(1), `,"plan":"business"`), "200", 2},
+		"account": {1, keyLine("acc_1", foreignToken(2), `,"plan":"business"`), "201", 3, "business"},
+		"key":     {2, keyLine("acc_1", foreignToken(1), `,"plan":"business"`), "200", 2, "starter"},
 	} {
-		t.Run(step, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, other := importingKeys(t)
-			var once sync.Once
-			h := hooks{before: func(_ context.Context, at string, _ int) error {
-				if at == step {
-					once.Do(func() { keyResults(t, other, false, c.line) })
+			s, step := new(steps), 0
+			g := newGateOver(t, s)
+			acceptForeign(t, g.Gate)
+			other := client.InProcess(g.InProcess())
+			s.before = func(context.Context, []string) error {
+				if step++; step == c.step {
+					keyResults(t, other, false, c.line)
 				}
 				return nil
-			}}
-			importer := client.InProcess(control.New(over{g, h}, slog.New(slog.DiscardHandler)))
-			got := outcomes(keyResults(t, importer, false, keyLine("acc_1", foreignToken(1), `,"plan":"starter","name":"mine"`)))
+			}
+			got := outcomes(keyResults(t, other, false, keyLine("acc_1", foreignToken(1), `,"plan":"starter","name":"mine"`)))
 			if !slices.Equal(got, []string{c.want}) || len(g.Published()) != c.events {
 				t.Errorf("got %v and %d events, want %s and %d", got, len(g.Published()), c.want, c.events)
 			}
-			plan := map[string]string{"ChangeAccounts": "business", "CreateKeys": "starter"}[step]
-			if account, err := g.Opened().Account(t.Context(), "acc_1"); err != nil || account.Plan != plan {
-				t.Errorf("got %+v, %v, want plan %s", account, err, plan)
+			if account, err := g.Opened().Account(t.Context(), "acc_1"); err != nil || account.Plan != c.plan {
+				t.Errorf("got %+v, %v, want plan %s", account, err, c.plan)
 			}
 		})
 	}

@@ -2,29 +2,17 @@ package control_test
 
 import (
 	"context"
-	"log/slog"
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
 )
-
-// leaving is a backend that publishes nothing for a context that has ended.
-type leaving struct{ over }
-
-func (l leaving) Publish(ctx context.Context, change event.Change) {
-	if ctx.Err() == nil {
-		l.Gate.Publish(ctx, change)
-	}
-}
 
 // TestClientGone: a change whose client goes away has its entry, is made, and
 // has its event.
 func TestClientGone(t *testing.T) {
 	t.Parallel()
-	g := newGate(t)
+	s := new(steps)
+	g := newGateOver(t, s)
 	g.account(t, "acc_1", "starter")
 	key := keysPath + "/" + g.issue(t, `{"name":"ci"}`).ID
 	for _, call := range []struct{ method, target, media, body string }{
@@ -34,21 +22,18 @@ func TestClientGone(t *testing.T) {
 	} {
 		entries, events := g.entries(t), len(g.Published())
 		ctx, leave := context.WithCancel(t.Context())
-		// The client goes away while the entry is written. The store refuses to
-		// work for a context that has ended, as one over a network does.
-		h := hooks{before: func(ctx context.Context, step string, _ int) error {
-			if step == "AddEntries" {
-				leave()
-			}
+		// The client goes away before the change. The store refuses to work for a
+		// context that has ended, as one over a network does.
+		s.before = func(ctx context.Context, _ []string) error {
+			leave()
 			return ctx.Err()
-		}}
-		handler := control.New(leaving{over{g.Gate, h}}, slog.New(slog.DiscardHandler))
+		}
 		r := httptest.NewRequestWithContext(ctx, call.method, call.target, strings.NewReader(call.body))
 		if call.media != "" {
 			r.Header.Set("Content-Type", call.media)
 		}
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
+		g.InProcess().ServeHTTP(w, r)
 		if w.Code >= 300 || strings.Contains(w.Body.String(), `"code"`) {
 			t.Errorf("%s %s: got %d: %s", call.method, call.target, w.Code, w.Body)
 		}

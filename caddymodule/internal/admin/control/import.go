@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // importPause is how long a client may take for the next lines. It replaces
@@ -132,14 +133,14 @@ type imported[L any] struct {
 	connection *http.ResponseController
 	line       int              // the last one that was read
 	results    []api.LineResult // of the lines that are not in answer
-	changes    []lineChange[L]
-	pending    map[string]bool // the subjects of changes
-	down       *apierror.Error // why no more changes are made
+	batch      []batchLine[L]
+	pending    map[string]bool // the subjects of batch
+	down       *apierror.Error // why no more lines are applied
 	answer     bytes.Buffer
 }
 
-// lineChange is a line that is not yet applied.
-type lineChange[L any] struct {
+// batchLine is a line that is not yet applied.
+type batchLine[L any] struct {
 	line   L
 	result int // its position in results
 }
@@ -218,7 +219,7 @@ func (i *imported[L]) add(ctx context.Context, text []byte, refused *apierror.Er
 		refuseLine(&result, refused)
 	} else {
 		i.pending[subject] = true
-		i.changes = append(i.changes, lineChange[L]{line, len(i.results)})
+		i.batch = append(i.batch, batchLine[L]{line, len(i.results)})
 	}
 	i.results = append(i.results, result)
 }
@@ -244,9 +245,9 @@ func refuseLine(result *api.LineResult, refused *apierror.Error) {
 	result.Status, result.Message, result.Code = refused.Status, refused.Message, refused.Code
 }
 
-// flush makes the changes and moves the results to the answer.
+// flush applies the batch and moves the results to the answer.
 func (i *imported[L]) flush(ctx context.Context) {
-	if len(i.changes) > 0 {
+	if len(i.batch) > 0 {
 		i.applyBatch(ctx, i)
 	}
 	encoder := json.NewEncoder(&i.answer)
@@ -256,14 +257,14 @@ func (i *imported[L]) flush(ctx context.Context) {
 			panic("control: encoding a result: " + err.Error()) // numbers and strings always encode
 		}
 	}
-	i.results, i.changes = i.results[:0], i.changes[:0]
+	i.results, i.batch = i.results[:0], i.batch[:0]
 	clear(i.pending)
 	i.waitUntil(time.Now().Add(importPause))
 }
 
-// fail refuses the line of a change that was not made. If the store fails, the
-// lines after it are refused too: each could wait for a timeout.
-func (i *imported[L]) fail(ctx context.Context, c lineChange[L], err error) {
+// fail refuses a line that was not applied. If the store fails, the lines after
+// it are refused too: each could wait for a timeout.
+func (i *imported[L]) fail(ctx context.Context, c batchLine[L], err error) {
 	refused := i.refusal(ctx, err)
 	if refused.Status == http.StatusServiceUnavailable {
 		i.down = refused
@@ -285,27 +286,26 @@ var accountImport = importKind[api.AccountLine]{
 	},
 }
 
-// importAccounts makes the changes of a batch at once.
+// importAccounts applies a batch at once.
 func importAccounts(ctx context.Context, i *imported[api.AccountLine]) {
-	ids, exist := make([]string, len(i.changes)), make([]bool, len(i.changes))
-	for n, c := range i.changes {
+	ids, status := make([]string, len(i.batch)), make([]int, len(i.batch))
+	for n, c := range i.batch {
 		ids[n] = c.line.Account
 	}
-	_, errs := i.changeAccounts(ctx, ids, func(n int, account *store.Account, exists bool) (change, error) {
-		exist[n] = exists
-		before := i.apply(i.changes[n].line.AccountChange, account, exists)
-		return accountChange(before, *account), nil
+	errs := i.changeAll(ctx, ids, func(n int, a *book.Account) error {
+		status[n] = http.StatusOK
+		if !a.Exists {
+			status[n] = http.StatusCreated
+		}
+		i.setAccount(ctx, a, i.batch[n].line.AccountChange)
+		return nil
 	})
 	for n, err := range errs {
 		if err != nil {
-			i.fail(ctx, i.changes[n], err)
+			i.fail(ctx, i.batch[n], err)
 			continue
 		}
-		status := http.StatusCreated
-		if exist[n] {
-			status = http.StatusOK
-		}
-		i.results[i.changes[n].result].Status = status
+		i.results[i.batch[n].result].Status = status[n]
 		i.calls.Worked()
 	}
 }

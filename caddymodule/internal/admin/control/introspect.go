@@ -172,12 +172,16 @@ func (with *session) introspect(ctx context.Context, text string, from netip.Add
 	if !plan.HasAccess() || !allows(grant.Restriction, from) {
 		return found, nil
 	}
-	key, err := with.store.Key(ctx, grant.Account, grant.Key)
+	a, err := with.book.Get(ctx, grant.Account)
 	if errors.Is(err, store.ErrNotFound) { // deleted meanwhile
 		return found, nil
 	}
 	if err != nil {
 		return found, err
+	}
+	key := a.Find(grant.Key)
+	if key == nil {
+		return found, nil
 	}
 	found = api.Introspection{
 		Active: true, Scope: new(plan.Effective(grant.Abilities).Abilities), Sub: grant.Account, ClientID: grant.Key,
@@ -204,15 +208,15 @@ func (with *session) confirm(ctx context.Context, text string) (store.Grant, err
 		if err != nil {
 			return store.Grant{}, store.ErrNoGrant
 		}
-		return with.store.Confirm(ctx, hash, with.now)
+		return with.book.Confirm(ctx, hash, with.now)
 	}
 	if !with.policy.ForeignKeys || !token.IsForeign(text) {
 		return store.Grant{}, store.ErrNoGrant
 	}
 	if hash, found := token.SplitPrefix(text); found {
-		if grant, err := with.store.Confirm(ctx, hash, with.now); !errors.Is(err, store.ErrNoGrant) {
+		if grant, err := with.book.Confirm(ctx, hash, with.now); !errors.Is(err, store.ErrNoGrant) {
 			return grant, err
 		}
 	}
-	return with.store.Confirm(ctx, token.Foreign(text), with.now)
+	return with.book.Confirm(ctx, token.Foreign(text), with.now)
 }

@@ -13,10 +13,9 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/keyring"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -57,7 +56,7 @@ func (s *server) registerKeys(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: path, Tags: []string{"keys"},
 		Summary:     "List an account's keys, or its login tokens, without secrets",
-		Description: "Oldest first. Expired and revoked keys are kept for 90 days, at most the last 1000 of an account. The list has revoked keys only with include=revoked, and no expired login tokens.",
+		Description: "Oldest first. Expired and revoked keys are kept for 90 days, at most the last 100 of an account. The list has revoked keys only with include=revoked, and no expired login tokens.",
 	}), answer(s, s.listKeys))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "change-key", Method: http.MethodPatch, Path: path + "/{id}", Tags: []string{"keys"},
@@ -82,7 +81,7 @@ func (s *server) registerKeys(router huma.API) {
 }
 
 func (s *server) createKey(ctx context.Context, with *session, in *createKeyInput) (api.IssuedKey, error) {
-	key := store.Key{Account: string(in.Account), Kind: token.Key, Name: cleanName(in.Body.Name), CreatedAt: round(with.now)}
+	key := book.Key{Key: store.Key{Account: string(in.Account), Kind: token.Key, Name: cleanName(in.Body.Name), CreatedAt: round(with.now)}}
 	if in.Body.Kind == token.Login.String() {
 		key.Kind = token.Login
 		if key.Name == "" {
@@ -92,55 +91,35 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 	if !validName(key.Name) {
 		return api.IssuedKey{}, errInvalidName
 	}
-	if err := with.fillKey(&key, in.Body); err != nil {
+	if err := with.fillKey(&key.Key, in.Body); err != nil {
 		return api.IssuedKey{}, err
 	}
-	account, err := with.ensureAccount(ctx, string(in.Account))
+	secret, err := newToken(&key)
 	if err != nil {
 		return api.IssuedKey{}, err
 	}
-	plan, err := with.entitled(account)
-	if err != nil {
-		return api.IssuedKey{}, err
-	}
-	if key.Abilities, err = grantable(account.Plan, plan.Abilities, in.Body.Abilities); err != nil {
-		return api.IssuedKey{}, err
-	}
-	if key.Kind == token.Login {
+	err = with.change(ctx, key.Account, func(a *book.Account) error {
+		if !a.Exists {
+			with.setAccount(ctx, a, api.AccountChange{})
+		}
+		plan, err := with.entitled(&a.Account)
+		if err != nil {
+			return err
+		}
+		if key.Abilities, err = grantable(a.Plan, plan.Abilities, in.Body.Abilities); err != nil {
+			return err
+		}
+		if err := a.Create(key); err != nil {
+			return err
+		}
 		// A login is not in the audit log: it changes nothing that an operator
 		// set, and anyone with a password could fill the log.
-		return issue(key, func(key store.Key, hash token.Hash) (store.Key, error) {
-			return key, with.store.CreateKey(ctx, key, hash)
-		})
-	}
-	ring, err := with.ring(ctx, account.ID)
-	if err != nil {
-		return api.IssuedKey{}, err
-	}
-	return issue(key, func(key store.Key, hash token.Hash) (store.Key, error) {
-		if err := ring.Create(key); err != nil {
-			return key, err
+		if key.Kind == token.Key {
+			with.recordKey(ctx, a, api.KeyCreate, nil, key.Key)
 		}
-		creation := keyChange(api.KeyCreate, "", event.KeyCreated, nil, &key)
-		if err := with.record(ctx, creation); err != nil {
-			return key, err
-		}
-		if err := with.store.CreateKey(ctx, key, hash); err != nil {
-			return key, err
-		}
-		with.tell(ctx, creation)
-		return key, nil
+		return nil
 	})
-}
-
-// ring returns the keys of an account. A change is tried on them first, so
-// that one that is refused is not recorded.
-func (with *session) ring(ctx context.Context, account string) (ring keyring.Ring, err error) {
-	keys, err := with.store.ListKeys(ctx, account)
-	for i := range keys {
-		ring = append(ring, &keys[i])
-	}
-	return ring, err
+	return api.IssuedKey{Key: showKey(key.Key), Token: secret.Reveal()}, err
 }
 
 // fillKey sets the expiry, the limits and the addresses of a new key from a
@@ -167,7 +146,7 @@ func (with *session) fillKey(key *store.Key, request api.KeyRequest) (err error)
 }
 
 // entitled returns the plan of an account that may have keys.
-func (with *session) entitled(account store.Account) (*policy.Plan, error) {
+func (with *session) entitled(account *store.Account) (*policy.Plan, error) {
 	plan := with.policy.Plan(account.Plan)
 	switch {
 	case account.Disabled:
@@ -192,29 +171,20 @@ func grantable(plan string, allowed, requested []string) ([]string, error) {
 	return slices.Compact(slices.Sorted(slices.Values(requested))), nil
 }
 
-// issue gives a key its id and its secret and stores it with keep, which
-// returns the key as stored. Only the answer has the secret.
-func issue(key store.Key, keep func(store.Key, token.Hash) (store.Key, error)) (api.IssuedKey, error) {
-	secret, err := token.New(key.Kind, rand.Reader)
-	if err != nil {
-		return api.IssuedKey{}, err
+// newToken gives a key an id and a new token. Only the answer to the request
+// has the token.
+func newToken(key *book.Key) (secret token.Token, err error) {
+	if secret, err = token.New(key.Kind, rand.Reader); err != nil {
+		return secret, err
 	}
-	if key.ID, err = token.NewID(rand.Reader); err != nil {
-		return api.IssuedKey{}, err
-	}
-	key.Hint = secret.String()
-	if key, err = keep(key, secret.Hash()); err != nil {
-		return api.IssuedKey{}, err
-	}
-	return api.IssuedKey{Key: showKey(key), Token: secret.Reveal()}, nil
+	key.Hint, key.Hash = secret.String(), secret.Hash()
+	key.ID, err = token.NewID(rand.Reader)
+	return secret, err
 }
 
 // listKeys omits expired login tokens, which the store deletes later.
 func (s *server) listKeys(ctx context.Context, with *session, in *listKeysInput) (api.KeyList, error) {
-	if _, err := with.store.Account(ctx, string(in.Account)); err != nil {
-		return api.KeyList{}, err
-	}
-	keys, err := with.store.ListKeys(ctx, string(in.Account))
+	keys, err := with.book.Keys(ctx, string(in.Account))
 	if err != nil {
 		return api.KeyList{}, err
 	}
@@ -232,46 +202,49 @@ func (s *server) listKeys(ctx context.Context, with *session, in *listKeysInput)
 	return list, nil
 }
 
-func (s *server) revokeKey(ctx context.Context, with *session, in *keyInput) error {
-	account := string(in.Account)
-	before, err := with.key(ctx, account, in.ID)
-	if err != nil {
-		return err
+// find returns a key of a document. The error tells whether the account or the
+// key is missing.
+func find(a *book.Account, id string) (*book.Key, error) {
+	if !a.Exists {
+		return nil, store.ErrNotFound
 	}
-	if !before.RevokedAt.IsZero() {
-		// Again: an earlier revocation may not be on the disk.
-		if err := with.store.RevokeKey(ctx, account, in.ID, with.now); err != nil {
+	if key := a.Find(id); key != nil {
+		return key, nil
+	}
+	return nil, api.ErrNoKey
+}
+
+func (s *server) revokeKey(ctx context.Context, with *session, in *keyInput) error {
+	return with.change(ctx, string(in.Account), func(a *book.Account) error {
+		key, err := find(a, in.ID)
+		if err != nil {
 			return err
 		}
-		return with.tellAgain(ctx, before)
-	}
-	after := before
-	after.RevokedAt = with.now
-	revocation := keyChange(api.KeyRevoke, api.LoginRevoke, event.KeyRevoked, &before, &after)
-	if err := with.record(ctx, revocation); err != nil {
-		return err
-	}
-	if err := with.store.RevokeKey(ctx, account, in.ID, with.now); err != nil {
-		return err
-	}
-	with.tell(ctx, revocation)
-	return nil
+		before := key.Key
+		if err := a.Revoke(in.ID, with.now); err != nil {
+			return err
+		}
+		with.recordKey(ctx, a, api.KeyRevoke, &before, key.Key)
+		return nil
+	})
 }
 
 func (s *server) endLogins(ctx context.Context, with *session, in *accountInput) error {
-	if _, err := with.store.Account(ctx, string(in.Account)); err != nil {
-		return err
-	}
-	if err := with.record(ctx, change{action: api.LoginEnd, account: string(in.Account)}); err != nil {
-		return err
-	}
-	return with.store.EndLogins(ctx, string(in.Account), with.now)
+	return with.change(ctx, string(in.Account), func(a *book.Account) error {
+		ends := slices.ContainsFunc(a.Keys, func(k *book.Key) bool { return k.Kind == token.Login && k.RevokedAt.IsZero() })
+		if err := a.EndLogins(with.now); err != nil {
+			return err
+		}
+		if ends {
+			with.record(ctx, a, api.LoginEnd, "", nil, nil)
+		}
+		return nil
+	})
 }
 
 // rotateKey keeps all abilities of the old key. Those that the plan does
 // not include any more have no effect, and work again with a plan that
-// includes them. The store copies them, because the old key may change after
-// it was read here. Only its kind cannot.
+// includes them.
 func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInput) (api.IssuedKey, error) {
 	var overlap time.Duration
 	if in.Body != nil && in.Body.Overlap != "" {
@@ -280,64 +253,34 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 			return api.IssuedKey{}, invalidRequest("The overlap is not a duration such as 90m, 24h or 7d, at most 36500d.")
 		}
 	}
-	old, err := with.key(ctx, string(in.Account), in.ID)
-	if err != nil {
-		return api.IssuedKey{}, err
-	}
-	// Not ensureAccount: the account may have been deleted after its key was
-	// read.
-	account, err := with.store.Account(ctx, string(in.Account))
-	if err != nil {
-		return api.IssuedKey{}, err
-	}
-	if _, err := with.entitled(account); err != nil {
-		return api.IssuedKey{}, err
-	}
-	next := store.Key{Account: old.Account, Kind: old.Kind, CreatedAt: round(with.now)}
-	issued, err := issue(next, func(next store.Key, hash token.Hash) (store.Key, error) {
-		return with.rotate(ctx, old, next, hash, next.CreatedAt.Add(overlap))
+	var after store.Key
+	var secret token.Token
+	err := with.change(ctx, string(in.Account), func(a *book.Account) error {
+		old, err := find(a, in.ID)
+		if err != nil {
+			return err
+		}
+		if _, err := with.entitled(&a.Account); err != nil {
+			return err
+		}
+		next := book.Key{Key: store.Key{Account: a.ID, Kind: old.Kind, CreatedAt: round(with.now)}}
+		if secret, err = newToken(&next); err != nil {
+			return err
+		}
+		before := old.Key
+		after, err = a.Rotate(in.ID, next, next.CreatedAt.Add(overlap))
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return errEnded
+		case errors.Is(err, store.ErrTooManyKeys):
+			return errNoOverlap
+		case err != nil:
+			return err
+		}
+		with.recordKey(ctx, a, api.KeyRotate, &before, after)
+		return nil
 	})
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		err = errEnded
-	case errors.Is(err, store.ErrTooManyKeys):
-		err = errNoOverlap
-	}
-	return issued, err
-}
-
-// key returns a key of an account. The error for an unknown one tells whether
-// the account or the key is missing.
-func (with *session) key(ctx context.Context, account, id string) (store.Key, error) {
-	key, err := with.store.Key(ctx, account, id)
-	if !errors.Is(err, store.ErrNotFound) {
-		return key, err
-	}
-	if _, err := with.store.Account(ctx, account); err != nil {
-		return key, err
-	}
-	return key, api.ErrNoKey
-}
-
-// rotate records and makes a rotation.
-func (with *session) rotate(ctx context.Context, old, next store.Key, hash token.Hash, oldEnds time.Time) (store.Key, error) {
-	ring, err := with.ring(ctx, old.Account)
-	if err != nil {
-		return next, err
-	}
-	after, err := ring.Rotate(old.ID, next, oldEnds)
-	if err != nil {
-		return next, err
-	}
-	rotation := keyChange(api.KeyRotate, api.LoginRotate, event.KeyRotated, &old, &after)
-	if err := with.record(ctx, rotation); err != nil {
-		return next, err
-	}
-	if next, err = with.store.RotateKey(ctx, old.Account, old.ID, next, hash, oldEnds); err != nil {
-		return next, err
-	}
-	with.tell(ctx, rotation)
-	return next, nil
+	return api.IssuedKey{Key: showKey(after), Token: secret.Reveal()}, err
 }
 
 func showKey(key store.Key) api.Key {

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -259,7 +260,7 @@ func TestTooManyKeys(t *testing.T) {
 		name := fmt.Sprintf("key_%016d", i)
 		keys[i] = store.StoredKey{Key: store.Key{ID: name, Account: "acc_1", Kind: token.Key, Name: name, CreatedAt: g.Now()}, Hash: token.Foreign(name)}
 	}
-	if err := errors.Join(g.Opened().CreateKeys(t.Context(), keys)...); err != nil {
+	if err := errors.Join(g.Opened().ImportKeys(t.Context(), g.Now(), keys, func(*book.Account, *book.Key) {})...); err != nil {
 		t.Fatal(err)
 	}
 	g.refused(t, http.StatusConflict, "too_many_keys", "POST", keysPath, `{"name":"one more"}`)

@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 var (
@@ -56,14 +57,17 @@ func (s *server) registerLimits(router huma.API) {
 }
 
 func (s *server) listOverrides(ctx context.Context, with *session, in *accountInput) (api.OverrideList, error) {
-	account, err := with.store.Account(ctx, string(in.Account))
+	a, err := with.book.Get(ctx, string(in.Account))
+	if err != nil {
+		return api.OverrideList{}, err
+	}
 	list := api.OverrideList{Limits: []api.Override{}}
-	for i := range account.Overrides {
-		if o := &account.Overrides[i]; o.Live(with.now) {
+	for i := range a.Overrides {
+		if o := &a.Overrides[i]; o.Live(with.now) {
 			list.Limits = append(list.Limits, showOverride(o))
 		}
 	}
-	return list, err
+	return list, nil
 }
 
 func (s *server) putOverride(ctx context.Context, with *session, in *putOverrideInput) (api.Override, error) {
@@ -71,35 +75,52 @@ func (s *server) putOverride(ctx context.Context, with *session, in *putOverride
 	if err != nil {
 		return api.Override{}, err
 	}
-	err = with.changeOverrides(ctx, in.Account, override.Limit, &override, func(others []store.Override, _ bool) ([]store.Override, error) {
-		if len(others) >= store.MaxOverrides {
-			return nil, errTooManyOverrides
+	shown := showOverride(&override)
+	return shown, with.change(ctx, string(in.Account), func(a *book.Account) error {
+		before, err := with.takeOverride(a, override.Limit)
+		if err != nil {
+			return err
 		}
-		return append(others, override), nil
+		if len(a.Overrides) >= store.MaxOverrides {
+			return errTooManyOverrides
+		}
+		a.Overrides = append(a.Overrides, override)
+		with.record(ctx, a, api.LimitSet, target(override.Limit), before, shown)
+		return nil
 	})
-	return showOverride(&override), err
 }
 
 func (s *server) deleteOverride(ctx context.Context, with *session, in *overrideInput) error {
 	limit := limitOf(in.Endpoint, in.Period)
-	return with.changeOverrides(ctx, in.Account, limit, nil, func(others []store.Override, found bool) ([]store.Override, error) {
-		if !found {
-			return nil, errNoOverride
+	return with.change(ctx, string(in.Account), func(a *book.Account) error {
+		before, err := with.takeOverride(a, limit)
+		if err != nil {
+			return err
 		}
-		return others, nil
+		if before == nil {
+			return errNoOverride
+		}
+		with.record(ctx, a, api.LimitClear, target(limit), before, nil)
+		return nil
 	})
 }
 
-// limitChange returns a change of an override, which is removed without after.
-func limitChange(account string, limit store.Limit, before, after *store.Override) change {
-	c := change{action: api.LimitClear, account: account, target: limit.Endpoint + "/" + limit.Period.String()}
-	if before != nil {
-		c.before = encode(showOverride(before))
+// target is a limit as the target of an entry.
+func target(limit store.Limit) string { return limit.Endpoint + "/" + limit.Period.String() }
+
+// takeOverride removes the override of a limit from an account, and those that
+// have ended. It returns what the API showed of it, nil if there was none.
+func (with *session) takeOverride(a *book.Account, limit store.Limit) (before any, err error) {
+	if !a.Exists {
+		return nil, store.ErrNotFound
 	}
-	if after != nil {
-		c.action, c.after = api.LimitSet, encode(showOverride(after))
-	}
-	return c
+	a.Overrides = slices.DeleteFunc(a.Overrides, func(o store.Override) bool {
+		if o.Same(limit) && o.Live(with.now) {
+			before = showOverride(&o)
+		}
+		return o.Same(limit) || !o.Live(with.now)
+	})
+	return before, nil
 }
 
 // override checks a request and returns the override that it describes.
@@ -119,33 +140,6 @@ func (with *session) override(in *putOverrideInput) (override store.Override, er
 		override.ExpiresAt, err = with.checkExpiry(*in.Body.ExpiresAt)
 	}
 	return override, err
-}
-
-// changeOverrides changes the overrides of an account in one step. It calls
-// edit with those that have not ended and that are not of this limit, and
-// with whether there is one of this limit. after is what edit makes of that,
-// nil if it removes it.
-func (with *session) changeOverrides(ctx context.Context, id accountID, limit store.Limit, after *store.Override, edit func(others []store.Override, found bool) ([]store.Override, error)) error {
-	_, err := with.changeAccount(ctx, string(id), func(account *store.Account, exists bool) (change, error) {
-		if !exists {
-			return change{}, store.ErrNotFound
-		}
-		var before *store.Override
-		others := slices.DeleteFunc(slices.Clone(account.Overrides), func(o store.Override) bool {
-			same, live := o.Same(limit), o.Live(with.now)
-			if same && live {
-				before = &o
-			}
-			return same || !live
-		})
-		changed, err := edit(others, before != nil)
-		if err != nil {
-			return change{}, err
-		}
-		account.Overrides = changed
-		return limitChange(account.ID, limit, before, after), nil
-	})
-	return err
 }
 
 // limitOf returns a limit without a Max. huma has checked the period.

@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 type countsInput struct {
@@ -43,20 +44,17 @@ func (s *server) listCounts(ctx context.Context, with *session, in *countsInput)
 	if err != nil {
 		return api.UsageCounts{}, invalidRequest("The parameter day is not a date such as 2026-11-20.")
 	}
-	accounts, err := with.store.ListAccounts(ctx, in.After, in.Limit+1)
+	accounts, err := with.book.List(ctx, in.After, in.Limit+1, false)
 	if err != nil {
 		return api.UsageCounts{}, err
 	}
 	page := api.UsageCounts{Day: day.String(), Counts: []api.UsageCount{}}
-	if len(accounts) > in.Limit {
-		accounts = accounts[:in.Limit]
-		page.Next = &accounts[in.Limit-1].ID
-	}
+	accounts, page.Next = cut(accounts, in.Limit, func(a *book.Account) string { return a.ID })
 	ids := make([]string, len(accounts))
 	for i := range accounts {
 		ids[i] = accounts[i].ID
 	}
-	counts, err := with.store.CountsOfAccounts(ctx, ids, day, day)
+	counts, err := with.book.CountsOfAccounts(ctx, ids, day, day)
 	if err != nil {
 		return api.UsageCounts{}, err
 	}
@@ -70,5 +68,5 @@ func (s *server) listCounts(ctx context.Context, with *session, in *countsInput)
 }
 
 func (s *server) showTop(ctx context.Context, with *session, in *topInput) (api.UsageTop, error) {
-	return usage.Top(ctx, with.policy, with.store, usage.TopQuery{Now: with.now, Days: in.Days, Limit: in.Limit})
+	return usage.Top(ctx, with.policy, with.book, usage.TopQuery{Now: with.now, Days: in.Days, Limit: in.Limit})
 }

@@ -21,7 +21,7 @@ func (s *server) registerPlans(router huma.API) {
 		Summary:     "Show the plans, the endpoints and the time zone that the gate is configured with",
 		Description: "Only the configuration changes them, not this API.",
 	}), func(ctx context.Context, _ *struct{}) (*reply[api.Plans], error) {
-		if _, err := s.backend.Store(); errors.Is(err, store.ErrOpening) {
+		if _, err := s.backend.Book(); errors.Is(err, store.ErrOpening) {
 			return nil, s.refuse(ctx, err)
 		}
 		return &reply[api.Plans]{showPlans(s.backend.Policy())}, nil

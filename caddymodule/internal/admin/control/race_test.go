@@ -3,7 +3,6 @@ package control_test
 import (
 	"fmt"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -12,14 +11,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
-
-// pause pauses after an account or a key is read, so that changes overlap.
-func pause(step string, err error) error {
-	for n := 0; n < 100 && (step == "Account" || step == "Key"); n++ {
-		runtime.Gosched()
-	}
-	return err
-}
 
 // request is a method, a target and a body.
 type request [3]string
@@ -121,7 +112,7 @@ func TestAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, rounds := newGateOver(t, hooks{after: pause}), 5
+			g, rounds := newGate(t), 5
 			if storetest.Long() {
 				rounds = 100
 			}
@@ -150,7 +141,7 @@ func TestAtOnce(t *testing.T) {
 // with its first key does not put it back on plan free.
 func TestFirstKeyDuringAChangeOfPlan(t *testing.T) {
 	t.Parallel()
-	g := newGateOver(t, hooks{after: pause})
+	g := newGate(t)
 	g.giveFreeAccess(t)
 	for i := range 10 {
 		path := fmt.Sprintf("/tollgate/accounts/acc_%d", i)

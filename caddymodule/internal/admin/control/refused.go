@@ -39,15 +39,12 @@ func (s *server) listRefused(ctx context.Context, with *session, in *listRefused
 	}
 	today := with.policy.Calendar.At(with.now).Day
 	first := today - calendar.Day(in.Days-1)
-	rows, err := with.store.ListRefused(ctx, in.Account, first, today, after, in.Limit+1)
+	rows, err := with.book.ListRefused(ctx, in.Account, first, today, after, in.Limit+1)
 	if err != nil {
 		return api.RefusedPage{}, err
 	}
 	page := api.RefusedPage{Refused: []api.Refused{}}
-	if len(rows) > in.Limit {
-		rows = rows[:in.Limit]
-		page.Next = new(cursor(rows[in.Limit-1]))
-	}
+	rows, page.Next = cut(rows, in.Limit, cursor)
 	for _, r := range rows {
 		page.Refused = append(page.Refused, api.Refused{Day: r.Day.String(), Account: r.Account, Endpoint: r.Endpoint, Code: r.Code, Calls: r.Calls})
 	}

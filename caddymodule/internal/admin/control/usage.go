@@ -8,6 +8,8 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 type getUsageInput struct {
@@ -35,28 +37,30 @@ func (s *server) registerUsage(router huma.API) {
 }
 
 func (s *server) getUsage(ctx context.Context, with *session, in *getUsageInput) (api.UsageDocument, error) {
-	account, err := with.store.Account(ctx, string(in.Account))
+	a, err := with.book.Get(ctx, string(in.Account))
 	if err != nil {
 		return api.UsageDocument{}, err
 	}
-	keys, err := with.store.ListKeys(ctx, account.ID)
-	if err != nil {
-		return api.UsageDocument{}, err
-	}
-	return usage.Build(ctx, with.policy, with.store, usage.Query{
-		Account: account.ID, Plan: account.Plan, Overrides: account.Overrides, Keys: keys, Now: with.now, Days: in.Days,
+	return usage.Build(ctx, with.policy, with.book, usage.Query{
+		Account: a.ID, Plan: a.Plan, Overrides: a.Overrides, Keys: a.Keys, Now: with.now, Days: in.Days,
 	})
 }
 
+// resetUsage records the reset in a step of its own: counts are not in the
+// document. If the step fails, nothing is reset.
 func (s *server) resetUsage(ctx context.Context, with *session, in *resetUsageInput) error {
 	if in.Endpoint != "" && with.policy.Endpoint(in.Endpoint) == nil {
 		return unknownEndpoint(http.StatusBadRequest, in.Endpoint)
 	}
-	if _, err := with.store.Account(ctx, string(in.Account)); err != nil {
+	err := with.change(ctx, string(in.Account), func(a *book.Account) error {
+		if !a.Exists {
+			return store.ErrNotFound
+		}
+		with.record(ctx, a, api.UsageReset, in.Endpoint, nil, nil)
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	if err := with.record(ctx, change{action: api.UsageReset, account: string(in.Account), target: in.Endpoint}); err != nil {
-		return err
-	}
-	return with.store.ResetCounts(ctx, string(in.Account), in.Endpoint, with.policy.Calendar.At(with.now).Day)
+	return with.book.ResetCounts(ctx, string(in.Account), in.Endpoint, with.policy.Calendar.At(with.now).Day)
 }

@@ -2,13 +2,11 @@ package event
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"go.uber.org/zap"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -19,24 +17,23 @@ const (
 	// bytes for each. It asks the store about others.
 	remembered = 1 << 17
 
-	// patience is how long a call waits for its event to be stored. Usually
-	// that takes less than a millisecond, once for each event.
-	patience = 20 * time.Millisecond
+	// every is how often an Emitter looks for changes of other gates, and
+	// stores again what the store did not take.
+	every = time.Second
 
-	// storing is how long a change waits for the store.
-	storing = time.Second
+	// patience is how long a change waits for its event.
+	patience = time.Second
 
-	// storingAtMost is how long the store may take. The request continues
-	// before that, and the Backlog waits for the same result.
-	storingAtMost = 10 * time.Second
+	// storing is how long the store may take.
+	storing = 10 * time.Second
+
+	// closing bounds Close.
+	closing = 5 * time.Second
 )
 
 // EmitterOptions are what an Emitter uses.
 type EmitterOptions struct {
-	// Store returns the store, or why there is none.
-	Store func() (store.Events, error)
-	// Backlog returns that of the store, for the events that it did not take.
-	Backlog func() *Backlog
+	Store Store
 	// Queued tells whether events of a type are delivered.
 	Queued func(kind string) bool
 	// Emit publishes a new event. It does not block.
@@ -44,109 +41,206 @@ type EmitterOptions struct {
 	// Dropped counts events for delivery that were dropped: by the store for
 	// newer ones, or because it did not take them.
 	Dropped func(n int)
+	Now     func() time.Time
 	Logger  *zap.Logger
 }
 
-// Emitter stores events, and publishes those that are new. It is safe for
-// concurrent use.
+// Emitter stores events, and publishes those that are new. It belongs to an
+// open store and outlives configurations. It is safe for concurrent use.
 type Emitter struct {
 	EmitterOptions
 
-	known   *lru.Cache[quotaKey, struct{}] // those that are stored, or in the Backlog
-	storing singleflight.Group             // by the id of the event
+	known   *lru.Cache[quotaKey, struct{}] // those that are stored or that wait
+	waiting chan *Quota
+	stop    context.CancelFunc
+	ended   chan struct{}
 	outage  *outage.Log
 	drops   *outage.Log
 }
 
-// NewEmitter returns an Emitter.
-func NewEmitter(options EmitterOptions) (*Emitter, error) {
+// NewEmitter returns an Emitter. Close it before its store.
+func NewEmitter(options EmitterOptions) *Emitter {
 	known, err := lru.New[quotaKey, struct{}](remembered)
 	if err != nil {
-		return nil, fmt.Errorf("making the memory of events: %w", err)
+		panic("event: " + err.Error()) // only for a size below 1
 	}
 	log := outage.Logger(options.Logger)
-	return &Emitter{
-		EmitterOptions: options, known: known, outage: outage.New(log, slog.LevelWarn, "storing an event"),
-		drops: outage.New(log, slog.LevelError, "dropping an event that the store did not take"),
-	}, nil
+	ctx, stop := context.WithCancel(context.Background())
+	e := &Emitter{
+		EmitterOptions: options, known: known, waiting: make(chan *Quota, store.MaxQueued), stop: stop, ended: make(chan struct{}),
+		outage: outage.New(log, slog.LevelWarn, "storing an event"),
+		drops:  outage.New(log, slog.LevelError, "dropping an event that the store did not take"),
+	}
+	go e.run(ctx)
+	return e
 }
 
-// Reached stores the event of a quota, unless it is stored already. It waits
-// at most 20 milliseconds. After that or a failure, the Backlog has the event.
-func (e *Emitter) Reached(ctx context.Context, q Quota) {
+// run stores what waits, and follows the log, until ctx ends.
+func (e *Emitter) run(ctx context.Context) {
+	defer close(e.ended)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case q := <-e.waiting:
+			e.storeQuota(ctx, q)
+		case <-tick.C:
+			e.followLog()
+		}
+	}
+}
+
+// Reached stores the event of a quota in the background, unless it is known to
+// be stored. The caller does not wait.
+func (e *Emitter) Reached(q Quota) {
 	k := q.key()
 	if _, found := e.known.Get(k); found {
 		return
 	}
 	e.known.Add(k, struct{}{})
-	e.publish(ctx, q.message(), patience)
-}
-
-// Publish stores the event of a change. It waits at most a second. After that
-// or a failure, the Backlog has the event.
-func (e *Emitter) Publish(ctx context.Context, c Change) { e.publish(ctx, c.message(), storing) }
-
-func (e *Emitter) publish(ctx context.Context, m message, patience time.Duration) {
-	if !e.store(ctx, m, patience) {
-		e.Backlog().add(late{m, e})
+	select {
+	case e.waiting <- &q:
+	default:
+		e.lost(&q)
 	}
 }
 
 // lost counts an event that will never be in the store.
-func (e *Emitter) lost(m message) {
-	e.drops.Failed(slog.String("event", m.id), slog.String("type", m.kind))
-	if e.Queued(m.kind) {
+func (e *Emitter) lost(q *Quota) {
+	m := q.message()
+	e.drops.Failed(slog.String("event", m.ID), slog.String("type", m.Type))
+	if e.Queued(m.Type) {
 		e.Dropped(1)
 	}
 }
 
-// store stores an event and tells whether the store has it. Calls for the
-// same event store it once. It also ends while the store hangs.
-func (e *Emitter) store(ctx context.Context, m message, patience time.Duration) bool {
-	done := e.storing.DoChan(m.id, func() (any, error) {
-		// The end of one request does not end what others wait for.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storingAtMost)
-		defer cancel()
-		return nil, e.add(ctx, m)
-	})
-	var err error
-	select {
-	case result := <-done:
-		err = result.Err
-	case <-time.After(patience):
-		err = fmt.Errorf("the store did not answer within %v", patience)
+// storeQuota stores the event of a quota. It tries again until the store takes
+// it, or once more when ctx ends.
+func (e *Emitter) storeQuota(ctx context.Context, q *Quota) {
+	for ending := false; !e.add(q.message()); {
+		if ending {
+			e.lost(q)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			ending = true
+		case <-time.After(every):
+		}
 	}
+}
+
+// add adds an event to the store, and tells whether the store has it.
+func (e *Emitter) add(m *message) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), storing)
+	defer cancel()
+	m.Queued = e.Queued(m.Type)
+	isNew, dropped, err := e.Store.AddEvent(ctx, m.Event)
 	if err != nil {
-		e.outage.Failed(slog.String("event", m.id), slog.String("type", m.kind), slog.Any("error", err))
+		e.outage.Failed(slog.String("event", m.ID), slog.String("type", m.Type), slog.Any("error", err))
 		return false
 	}
 	e.outage.Worked()
+	e.count(dropped)
+	if isNew {
+		e.publish(m)
+	}
 	return true
 }
 
-// add adds an event to the store, and publishes it if it is new.
-func (e *Emitter) add(ctx context.Context, m message) error {
-	body, err := m.body()
-	if err != nil {
-		return fmt.Errorf("encoding an event: %w", err)
+// Follow makes the events of the changes in the audit log that have none yet.
+// It returns when they are stored, or after a second.
+func (e *Emitter) Follow() {
+	followed := make(chan struct{})
+	go func() {
+		e.followLog()
+		close(followed)
+	}()
+	select {
+	case <-followed:
+	case <-time.After(patience):
 	}
-	events, err := e.Store()
-	if err != nil {
-		return err
+}
+
+// followLog is Follow without a limit.
+func (e *Emitter) followLog() {
+	ctx, cancel := context.WithTimeout(context.Background(), storing)
+	defer cancel()
+	for more := true; more; {
+		made := map[string]*message{}
+		added, dropped, hasMore, err := e.Store.FollowLog(ctx, e.Now().Add(-deliverFor), func(entry store.Entry) *store.Event {
+			m, err := ofEntry(entry)
+			if err != nil {
+				e.Logger.Error("making no event of a change", zap.Error(err))
+			}
+			if m == nil {
+				return nil
+			}
+			m.Queued = e.Queued(m.Type)
+			made[m.ID] = m
+			return &m.Event
+		})
+		if err != nil {
+			e.outage.Failed(slog.Any("error", err))
+			return
+		}
+		e.outage.Worked()
+		e.count(dropped)
+		for i := range added {
+			e.publish(made[added[i].ID])
+		}
+		more = hasMore
 	}
-	isNew, dropped, err := events.AddEvent(ctx, store.Event{
-		ID: m.id, Type: m.kind, At: m.at, Body: body, Queued: e.Queued(m.kind), Known: m.known,
-	})
-	if err != nil {
-		return err
-	}
+}
+
+// count counts the events that the store dropped.
+func (e *Emitter) count(dropped int) {
 	if dropped > 0 {
 		e.Dropped(dropped)
 		e.Logger.Warn("too many events wait for delivery; dropped the oldest", zap.Int("dropped", dropped), zap.Int("at_most", store.MaxQueued))
 	}
-	if isNew {
-		e.Logger.Info("event", zap.String("id", m.id), zap.String("type", m.kind), zap.Any("data", m.data))
-		e.Emit(m.kind, m.data)
+}
+
+// publish publishes an event that is new.
+func (e *Emitter) publish(m *message) {
+	e.Logger.Info("event", zap.String("id", m.ID), zap.String("type", m.Type), zap.Any("data", m.data))
+	e.Emit(m.Type, m.data)
+}
+
+// Close stores the events that wait, and the events of the changes. It does not
+// wait for a store that hangs. Events that are left are dropped, but changes
+// are still in the log.
+func (e *Emitter) Close() {
+	e.stop()
+	stored := make(chan struct{})
+	go func() {
+		defer close(stored)
+		<-e.ended
+		for q := e.next(); q != nil; q = e.next() {
+			if !e.add(q.message()) {
+				e.lost(q)
+				return
+			}
+		}
+		e.followLog()
+	}()
+	select {
+	case <-stored:
+	case <-time.After(closing):
 	}
-	return nil
+	for q := e.next(); q != nil; q = e.next() {
+		e.lost(q)
+	}
+}
+
+// next returns a quota that waits, or nil.
+func (e *Emitter) next() *Quota {
+	select {
+	case q := <-e.waiting:
+		return q
+	default:
+		return nil
+	}
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,19 +19,17 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/memstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 var key = bytes.Repeat([]byte("k"), 32)
 
-func open(t *testing.T) store.Store {
+// open returns an empty store.
+func open(t *testing.T) *book.Book {
 	t.Helper()
-	db, err := badgerstore.Open(t.TempDir(), badgerstore.Options{Reserve: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := book.New(memstore.New(), slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -38,35 +38,38 @@ func open(t *testing.T) store.Store {
 	return db
 }
 
-func from(db store.Events) func() (store.Events, error) {
-	return func() (store.Events, error) { return db, nil }
+// emitted has the types of events.
+type emitted struct {
+	mu    sync.Mutex
+	types []string
 }
 
-// emitter returns an Emitter that sends the types of new events to the slice.
-func emitter(t *testing.T, stored func() (store.Events, error), emitted *[]string) *event.Emitter {
-	t.Helper()
-	backlog := new(event.Backlog)
-	t.Cleanup(backlog.Close)
-	return emitterWith(t, stored, backlog, emitted, new(counts))
+func (e *emitted) add(kind string, _ map[string]any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.types = append(e.types, kind)
 }
 
-// emitterWith also has a Backlog, and counts what is dropped.
-func emitterWith(t *testing.T, stored func() (store.Events, error), backlog *event.Backlog, emitted *[]string, c *counts) *event.Emitter {
+func (e *emitted) get() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.types)
+}
+
+// emitter returns an Emitter until the test ends.
+func emitter(t *testing.T, db event.Store, to *emitted) *event.Emitter {
 	t.Helper()
-	var mu sync.Mutex
-	e, err := event.NewEmitter(event.EmitterOptions{
-		Store: stored, Backlog: func() *event.Backlog { return backlog }, Queued: func(string) bool { return true },
-		Dropped: func(n int) { c.add(event.Dropped, n) }, Logger: zap.NewNop(),
-		Emit: func(kind string, _ map[string]any) {
-			mu.Lock()
-			defer mu.Unlock()
-			*emitted = append(*emitted, kind)
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := emitterWith(db, to, new(counts), zap.NewNop())
+	t.Cleanup(e.Close)
 	return e
+}
+
+// emitterWith also counts what is dropped, and logs.
+func emitterWith(db event.Store, to *emitted, c *counts, logger *zap.Logger) *event.Emitter {
+	return event.NewEmitter(event.EmitterOptions{
+		Store: db, Queued: func(string) bool { return true }, Emit: to.add, Dropped: func(n int) { c.add(event.Dropped, n) },
+		Now: time.Now, Logger: logger,
+	})
 }
 
 func quota(account string, threshold int) event.Quota {
@@ -78,7 +81,7 @@ func quota(account string, threshold int) event.Quota {
 }
 
 // queued claims all events.
-func queued(t *testing.T, db store.Events) []store.Event {
+func queued(t *testing.T, db event.Store) []store.Event {
 	t.Helper()
 	list, err := db.ClaimEvents(t.Context(), time.Now().Add(time.Hour), time.Nanosecond, 1000)
 	if err != nil {
@@ -101,23 +104,21 @@ func eventually(t *testing.T, what string, condition func() bool) {
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
-		var emitted []string
+		db, got := open(t), new(emitted)
 		month, other := quota("acc_1", 80), quota("acc_1", 80)
 		month.Period, other.Endpoint = store.Month, store.All
 		quotas := []event.Quota{quota("acc_1", 80), quota("acc_1", 90), quota("acc_1", 0), quota("acc_2", 80), month, other}
-		var group sync.WaitGroup
 		for range 2 {
-			e := emitter(t, from(db), &emitted)
+			e := emitter(t, db, got)
 			for range 5 {
 				for _, q := range quotas {
-					group.Go(func() { e.Reached(t.Context(), q) })
+					go e.Reached(q)
 				}
 			}
-			group.Wait()
+			synctest.Wait()
 		}
-		if len(emitted) != len(quotas) || len(queued(t, db)) != len(quotas) {
-			t.Errorf("got %v, want %d events", emitted, len(quotas))
+		if len(got.get()) != len(quotas) || len(queued(t, db)) != len(quotas) {
+			t.Errorf("got %v, want %d events", got.get(), len(quotas))
 		}
 	})
 }
@@ -125,13 +126,13 @@ func TestOnce(t *testing.T) {
 func TestID(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := open(t)
 		q := event.Quota{
 			Account: "acc_1", Plan: "starter", Endpoint: "convert", Period: store.Day, Limit: 10, Used: 10,
 			Start: time.Unix(1_790_000_000, 0), End: time.Unix(1_790_086_400, 0).UTC(), At: time.Unix(1_790_000_100, 0),
 		}
-		var emitted []string
-		emitter(t, from(db), &emitted).Reached(t.Context(), q)
+		emitter(t, db, new(emitted)).Reached(q)
+		synctest.Wait()
 		list, err := db.ClaimEvents(t.Context(), q.At.Add(time.Hour), time.Nanosecond, 1)
 		if err != nil || len(list) != 1 {
 			t.Fatal(list, err)
@@ -144,24 +145,6 @@ func TestID(t *testing.T) {
 		want := `{"type":"tollgate.quota_exceeded","timestamp":"2026-09-21T14:15:00Z","data":{"account":"acc_1","endpoint":"convert","limit":10,"period":"day","plan":"starter","resets_at":"2026-09-22T14:13:20Z","threshold":100,"used":10}}`
 		if string(got.Body) != want {
 			t.Errorf("got %s\nwant %s", got.Body, want)
-		}
-	})
-}
-
-func TestChange(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
-		var emitted []string
-		e := emitter(t, from(db), &emitted)
-		e.Publish(t.Context(), event.Change{Type: event.KeyCreated, ID: "1-0", At: time.Now(), Account: "acc_1", Key: "key_1", KeyName: "ci"})
-		e.Publish(t.Context(), event.Change{Type: event.AccountChanged, ID: "2-0", At: time.Now(), Account: "acc_1", Plan: "free"})
-		e.Publish(t.Context(), event.Change{Type: event.AccountChanged, ID: "3-0", At: time.Now(), Account: "acc_1", Plan: "free", Deleted: true})
-		list := queued(t, db)
-		for i, want := range []string{`"data":{"account":"acc_1","key":"key_1","name":"ci"}`, `"data":{"account":"acc_1","disabled":false,"plan":"free"}`, `"data":{"account":"acc_1","deleted":true,"disabled":false,"plan":"free"}`} {
-			if !strings.Contains(string(list[i].Body), want) {
-				t.Errorf("got %s, want in it %s", list[i].Body, want)
-			}
 		}
 	})
 }
@@ -233,28 +216,29 @@ func (c *counts) get(outcome string) int {
 }
 
 // sender starts a Sender until the test ends.
-func sender(t *testing.T, db store.Events, url string, logger *zap.Logger) (*event.Sender, *counts) {
+func sender(t *testing.T, db event.Store, url string, logger *zap.Logger) (*event.Sender, *counts) {
 	t.Helper()
 	c := &counts{}
-	s, err := event.NewSender(event.SenderOptions{URL: url, Key: key, Store: from(db), Count: c.add, Now: time.Now, Logger: logger})
+	s, err := event.NewSender(event.SenderOptions{URL: url, Key: key, Count: c.add, Now: time.Now, Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Start()
+	s.Start(db)
 	t.Cleanup(s.Stop)
 	return s, c
 }
 
-func add(t *testing.T, db store.Events, n int) {
+// add adds events of quotas.
+func add(t *testing.T, db event.Store, n int) {
 	t.Helper()
-	var emitted []string
-	e := emitter(t, from(db), &emitted)
+	e := emitterWith(db, new(emitted), new(counts), zap.NewNop())
 	for i := range n {
-		e.Reached(t.Context(), quota("acc_"+strings.Repeat("x", i), 80))
+		e.Reached(quota("acc_"+strings.Repeat("x", i), 80))
 	}
+	e.Close()
 }
 
-func empty(t *testing.T, db store.Events) func() bool {
+func empty(t *testing.T, db *book.Book) func() bool {
 	return func() bool {
 		n, err := db.QueuedEvents(t.Context())
 		return err == nil && n == 0

@@ -26,29 +26,26 @@ func largest(n int) Quota {
 // TestEventsAreBounded: the events that are known, and those that wait for the
 // store, take the memory that docs/guarantees.md says.
 func TestEventsAreBounded(t *testing.T) {
+	dropped := 0
+	open := func() *Emitter {
+		e := NewEmitter(EmitterOptions{Queued: func(string) bool { return true }, Dropped: func(n int) { dropped += n }, Now: time.Now, Logger: zap.NewNop()})
+		e.stop() // it stores nothing
+		<-e.ended
+		return e
+	}
 	heaptest.Holds(t, "known events", 64<<20, func() any {
-		e, err := NewEmitter(EmitterOptions{Logger: zap.NewNop()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := open()
 		for n := range remembered + remembered/10 {
 			e.known.Add(largest(n).key(), struct{}{})
 		}
 		return e
 	})
-	dropped := 0
-	e := &Emitter{EmitterOptions: EmitterOptions{Queued: func(string) bool { return true }, Dropped: func(n int) { dropped += n }}}
-	logged, err := NewEmitter(EmitterOptions{Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.drops = logged.drops
 	heaptest.Holds(t, "events that wait", 16<<20, func() any {
-		b := &Backlog{timer: time.NewTimer(time.Hour)}
+		e := open()
 		for n := range store.MaxQueued + 1000 {
-			b.add(late{largest(n).message(), e})
+			e.Reached(largest(n))
 		}
-		return b
+		return e
 	})
 	if dropped != 1000 {
 		t.Errorf("%d events were dropped, want 1000", dropped)

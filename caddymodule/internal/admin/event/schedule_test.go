@@ -16,7 +16,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/memstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -48,7 +47,7 @@ func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
 
 // inMemory starts a Sender and a receiver that are connected in memory. Both
 // stop at the end of the test, which must be in a bubble of synctest.
-func inMemory(t *testing.T, db store.Events, answer http.HandlerFunc, logger ...*zap.Logger) (*event.Sender, *counts) {
+func inMemory(t *testing.T, db event.Store, answer http.HandlerFunc, logger ...*zap.Logger) (*event.Sender, *counts) {
 	t.Helper()
 	p := pipes{make(chan net.Conn), make(chan struct{})}
 	r := &receiver{t: t, ids: map[string]int{}, answer: func(w http.ResponseWriter, r *http.Request, _ int) { answer(w, r) }}
@@ -56,13 +55,13 @@ func inMemory(t *testing.T, db store.Events, answer http.HandlerFunc, logger ...
 	go func() { _ = server.Serve(p) }() // returns when the server is closed
 	c := &counts{}
 	s, err := event.NewSender(event.SenderOptions{
-		URL: "http://receiver.example/hook?token=hidden", Key: key, Store: from(db), Count: c.add, Now: time.Now, Logger: append(logger, zap.NewNop())[0],
+		URL: "http://receiver.example/hook?token=hidden", Key: key, Count: c.add, Now: time.Now, Logger: append(logger, zap.NewNop())[0],
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.DialWith(p.dial)
-	s.Start()
+	s.Start(db)
 	t.Cleanup(func() {
 		s.Stop()
 		if err := server.Close(); err != nil {
@@ -77,7 +76,7 @@ func inMemory(t *testing.T, db store.Events, answer http.HandlerFunc, logger ...
 func TestPostTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, began := memstore.New(), time.Now()
+		db, began := open(t), time.Now()
 		add(t, db, 1)
 		var posts, ends []time.Duration
 		answered := make(chan struct{})
@@ -106,7 +105,7 @@ func TestPostTimesOut(t *testing.T) {
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, began := memstore.New(), time.Now()
+		db, began := open(t), time.Now()
 		add(t, db, 1)
 		var posts []time.Duration
 		_, c := inMemory(t, db, func(w http.ResponseWriter, _ *http.Request) {
@@ -139,7 +138,7 @@ func TestRetries(t *testing.T) {
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, posts := memstore.New(), map[string]int{}
+		db, posts := open(t), map[string]int{}
 		add(t, db, 3)
 		core, logs := observer.New(zap.DebugLevel)
 		var mu sync.Mutex
@@ -179,9 +178,10 @@ func TestFailures(t *testing.T) {
 func TestTooOld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, q := memstore.New(), quota("acc_1", 80)
+		db, q := open(t), quota("acc_1", 80)
 		q.At = time.Now().Add(-25 * time.Hour)
-		emitter(t, from(db), new([]string)).Reached(t.Context(), q)
+		emitter(t, db, new(emitted)).Reached(q)
+		synctest.Wait()
 		_, c := inMemory(t, db, func(http.ResponseWriter, *http.Request) { t.Error("it was posted") })
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -193,30 +193,23 @@ func TestTooOld(t *testing.T) {
 
 // remote is a store that does nothing for a context that has ended, as a store
 // over a network does.
-type remote struct{ store.Events }
-
-func (r remote) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped int, err error) {
-	if err := ctx.Err(); err != nil {
-		return false, 0, err
-	}
-	return r.Events.AddEvent(ctx, e)
-}
+type remote struct{ event.Store }
 
 func (r remote) RetryEvent(ctx context.Context, id string, due time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return r.Events.RetryEvent(ctx, id, due)
+	return r.Store.RetryEvent(ctx, id, due)
 }
 
 // hesitant claims events and then waits.
 type hesitant struct {
-	store.Events
+	event.Store
 	claimed, waits chan struct{}
 }
 
 func (h hesitant) ClaimEvents(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]store.Event, error) {
-	list, err := h.Events.ClaimEvents(ctx, now, lease, limit)
+	list, err := h.Store.ClaimEvents(ctx, now, lease, limit)
 	select {
 	case h.claimed <- struct{}{}:
 	default: // a later claim
@@ -230,7 +223,7 @@ func (h hesitant) ClaimEvents(ctx context.Context, now time.Time, lease time.Dur
 // a claim in progress keeps them.
 func TestStopReleases(t *testing.T) {
 	t.Parallel()
-	due := func(t *testing.T, db store.Events) {
+	due := func(t *testing.T, db event.Store) {
 		t.Helper()
 		list, err := db.ClaimEvents(t.Context(), time.Now(), time.Minute, 10)
 		if err != nil || len(list) != 3 {
@@ -240,7 +233,7 @@ func TestStopReleases(t *testing.T) {
 	t.Run("posting", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			db, began := memstore.New(), time.Now()
+			db, began := open(t), time.Now()
 			add(t, db, 3)
 			s, c := inMemory(t, remote{db}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 			synctest.Wait() // all are being posted
@@ -254,7 +247,7 @@ func TestStopReleases(t *testing.T) {
 	t.Run("claiming", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			db := memstore.New()
+			db := open(t)
 			add(t, db, 3)
 			h := hesitant{remote{db}, make(chan struct{}, 1), make(chan struct{})}
 			s, _ := inMemory(t, h, func(http.ResponseWriter, *http.Request) { t.Error("an event was posted by a sender that stops") })

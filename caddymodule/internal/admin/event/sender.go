@@ -49,7 +49,7 @@ const (
 	Delivered = "delivered"
 	Failed    = "failed" // it is tried again
 	Expired   = "expired"
-	Dropped   = "dropped" // for newer ones, because too many wait, or by a Backlog
+	Dropped   = "dropped" // for newer ones, because too many wait, or because the store did not take them
 )
 
 // SenderOptions are what a Sender uses.
@@ -58,8 +58,6 @@ type SenderOptions struct {
 	URL string
 	// Key signs them.
 	Key []byte
-	// Store returns the store, or why there is none.
-	Store func() (store.Events, error)
 	// Count counts outcomes.
 	Count  func(outcome string, n int)
 	Now    func() time.Time
@@ -75,7 +73,8 @@ type Sender struct {
 	wake      chan struct{}
 	stop      context.CancelFunc
 	running   sync.WaitGroup
-	store     *outage.Log
+	store     Store
+	asking    *outage.Log
 	receiver  *outage.Log
 }
 
@@ -93,15 +92,15 @@ func NewSender(options SenderOptions) (*Sender, error) {
 	log := outage.Logger(options.Logger)
 	return &Sender{
 		SenderOptions: options, signer: signer, transport: transport, wake: make(chan struct{}, 1),
-		store:    outage.New(log, slog.LevelWarn, "asking the store for events"),
+		asking:   outage.New(log, slog.LevelWarn, "asking the store for events"),
 		receiver: outage.New(log, slog.LevelWarn, "posting an event"),
 	}, nil
 }
 
-// Start starts posting.
-func (s *Sender) Start() {
+// Start starts posting the events of a store.
+func (s *Sender) Start(from Store) {
 	ctx, cancel := context.WithCancel(context.Background())
-	s.stop = cancel
+	s.store, s.stop = from, cancel
 	s.running.Go(func() { s.run(ctx) })
 }
 
@@ -167,8 +166,8 @@ func (s *Sender) run(ctx context.Context) {
 
 // claim claims up to limit due events.
 func (s *Sender) claim(ctx context.Context, limit int) (claimed []store.Event) {
-	s.ask(ctx, func(ctx context.Context, events store.Events) (err error) {
-		claimed, err = events.ClaimEvents(ctx, s.Now(), lease, limit)
+	s.ask(ctx, func(ctx context.Context) (err error) {
+		claimed, err = s.store.ClaimEvents(ctx, s.Now(), lease, limit)
 		return err
 	})
 	return claimed
@@ -176,18 +175,14 @@ func (s *Sender) claim(ctx context.Context, limit int) (claimed []store.Event) {
 
 // ask uses the store, and logs an error of it. It does not end with ctx: what
 // a sender has claimed, it must make due again.
-func (s *Sender) ask(ctx context.Context, use func(context.Context, store.Events) error) {
+func (s *Sender) ask(ctx context.Context, use func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asking)
 	defer cancel()
-	events, err := s.Store()
-	if err == nil {
-		err = use(ctx, events)
-	}
-	if err != nil {
-		s.store.Failed(slog.Any("error", err))
+	if err := use(ctx); err != nil {
+		s.asking.Failed(slog.Any("error", err))
 		return
 	}
-	s.store.Worked()
+	s.asking.Worked()
 }
 
 // deliver posts an event once, and stores the outcome.
@@ -236,11 +231,11 @@ func retryAt(e store.Event, now time.Time) time.Time {
 }
 
 func (s *Sender) retry(ctx context.Context, e store.Event, at time.Time) {
-	s.ask(ctx, func(ctx context.Context, events store.Events) error { return events.RetryEvent(ctx, e.ID, at) })
+	s.ask(ctx, func(ctx context.Context) error { return s.store.RetryEvent(ctx, e.ID, at) })
 }
 
 func (s *Sender) remove(ctx context.Context, e store.Event) {
-	s.ask(ctx, func(ctx context.Context, events store.Events) error { return events.RemoveEvent(ctx, e.ID) })
+	s.ask(ctx, func(ctx context.Context) error { return s.store.RemoveEvent(ctx, e.ID) })
 }
 
 // post posts an event. Its errors contain neither the URL nor what the

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -28,7 +30,22 @@ func newRefused(t *testing.T, to report.Store) (r *report.Refused, dropped *atom
 	return r, dropped
 }
 
-func list(t *testing.T, s *memstore.Store) []store.Refused {
+// open returns an empty store.
+func open(t *testing.T) *book.Book {
+	t.Helper()
+	b := book.New(memstore.New(), slog.New(slog.DiscardHandler))
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// today is a day that the store keeps, also in a test of synctest.
+func today() calendar.Day { return calendar.UTCDay(time.Now()) }
+
+func list(t *testing.T, s *book.Book) []store.Refused {
 	t.Helper()
 	rows, err := s.ListRefused(t.Context(), "", 0, 30000, store.Refused{}, 1_000_000)
 	if err != nil {
@@ -40,14 +57,14 @@ func list(t *testing.T, s *memstore.Store) []store.Refused {
 // TestFlush: the store has all calls that were added before.
 func TestFlush(t *testing.T) {
 	t.Parallel()
-	s := memstore.New()
+	s := open(t)
 	r, _ := newRefused(t, s)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 100 {
-				r.Add(store.Refused{Day: 1, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 1})
-				r.Add(store.Refused{Day: 1, Code: "not_found", Calls: 1})
+				r.Add(store.Refused{Day: today(), Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 1})
+				r.Add(store.Refused{Day: today(), Code: "not_found", Calls: 1})
 			}
 			if err := r.Flush(context.Background()); err != nil {
 				t.Error(err)
@@ -56,7 +73,7 @@ func TestFlush(t *testing.T) {
 	}
 	all.Wait()
 	want := []store.Refused{
-		{Day: 1, Code: "not_found", Calls: 800}, {Day: 1, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 800},
+		{Day: today(), Code: "not_found", Calls: 800}, {Day: today(), Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 800},
 	}
 	if got := list(t, s); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -67,9 +84,9 @@ func TestFlush(t *testing.T) {
 func TestFlushBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memstore.New()
+		s := open(t)
 		r, _ := newRefused(t, s)
-		r.Add(store.Refused{Day: 1, Code: "not_found", Calls: 1})
+		r.Add(store.Refused{Day: today(), Code: "not_found", Calls: 1})
 		time.Sleep(report.Every)
 		synctest.Wait()
 		if len(list(t, s)) != 1 {
@@ -81,10 +98,10 @@ func TestFlushBehind(t *testing.T) {
 // TestBound: calls of more accounts than fit count without an account.
 func TestBound(t *testing.T) {
 	t.Parallel()
-	s := memstore.New()
+	s := open(t)
 	r, _ := newRefused(t, s)
 	for i := range report.MaxRows + 3 {
-		r.Add(store.Refused{Day: 1, Account: strconv.Itoa(i), Code: "quota_exceeded", Calls: 1})
+		r.Add(store.Refused{Day: today(), Account: strconv.Itoa(i), Code: "quota_exceeded", Calls: 1})
 	}
 	if err := r.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -98,11 +115,11 @@ func TestBound(t *testing.T) {
 // fails, their rows take the memory that docs/guarantees.md says.
 func TestRefusedAreBounded(t *testing.T) {
 	heaptest.Holds(t, "refused calls", 4<<20, func() any {
-		s := &away{Store: memstore.New()}
+		s := &away{Book: open(t)}
 		s.fails.Store(true)
 		r, _ := newRefused(t, s)
 		for i := range 2 * report.MaxRows {
-			r.Add(store.Refused{Day: 1, Account: fmt.Sprintf("acc_%060d", i), Endpoint: "convert", Code: "quota_exceeded", Calls: 1})
+			r.Add(store.Refused{Day: today(), Account: fmt.Sprintf("acc_%060d", i), Endpoint: "convert", Code: "quota_exceeded", Calls: 1})
 		}
 		return r
 	})
@@ -110,7 +127,7 @@ func TestRefusedAreBounded(t *testing.T) {
 
 // away is a store that fails.
 type away struct {
-	*memstore.Store
+	*book.Book
 	fails atomic.Bool
 }
 
@@ -118,7 +135,7 @@ func (a *away) AddRefused(ctx context.Context, rows []store.Refused) error {
 	if a.fails.Load() {
 		return store.ErrUnavailable
 	}
-	return a.Store.AddRefused(ctx, rows)
+	return a.Book.AddRefused(ctx, rows)
 }
 
 // TestRetriedIsNoError: calls that the store takes at a later try are a warning.
@@ -128,10 +145,10 @@ func TestRetriedIsNoError(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
-			s := &away{Store: memstore.New()}
+			s := &away{Book: open(t)}
 			r := report.NewRefused(report.Options{Store: s, Dropped: func(int64) {}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			s.fails.Store(true)
-			r.Add(store.Refused{Day: 1, Account: "acc_1", Code: "quota_exceeded", Calls: 1})
+			r.Add(store.Refused{Day: today(), Account: "acc_1", Code: "quota_exceeded", Calls: 1})
 			time.Sleep(2*report.Every + 1)
 			synctest.Wait() // no attempt is in progress
 			s.fails.Store(lost)
@@ -147,9 +164,9 @@ func TestRetriedIsNoError(t *testing.T) {
 // TestAway keeps calls while the store fails. Close tells how many are lost.
 func TestAway(t *testing.T) {
 	t.Parallel()
-	s := &away{Store: memstore.New()}
+	s := &away{Book: open(t)}
 	r, dropped := newRefused(t, s)
-	row := store.Refused{Day: 1, Account: "acc_1", Code: "quota_exceeded", Calls: 1}
+	row := store.Refused{Day: today(), Account: "acc_1", Code: "quota_exceeded", Calls: 1}
 	s.fails.Store(true)
 	r.Add(row)
 	if err := r.Flush(t.Context()); err == nil {
@@ -160,7 +177,7 @@ func TestAway(t *testing.T) {
 	if err := r.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := list(t, s.Store); len(got) != 1 || got[0].Calls != 2 {
+	if got := list(t, s.Book); len(got) != 1 || got[0].Calls != 2 {
 		t.Errorf("got %v, want 2 calls", got)
 	}
 	s.fails.Store(true)

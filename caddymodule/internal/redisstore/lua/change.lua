@@ -1,22 +1,26 @@
-#!lua
--- Writes an account and its keys if nothing has changed since they were read.
---
--- KEYS: the account, its keys.
--- ARGV: the version that was read, or nothing for a new account; number of
--- fields of the account; fields and values, with the new version; number of
--- fields of keys to set; fields and values; fields of keys to delete.
--- Returns 1, or 0 if the version is another one.
 
-if (redis.call('HGET', KEYS[1], 'v') or '') ~= ARGV[1] then return 0 end
-local function set(key, first, count)
-	for n = first, first + 2 * count - 2, 2 do
-		redis.call('HSET', key, ARGV[n], ARGV[n + 1])
-	end
-	return first + 2 * count
-end
-local arg = set(KEYS[1], 3, tonumber(ARGV[2]))
-arg = set(KEYS[2], arg + 1, tonumber(ARGV[arg]))
-for n = arg, #ARGV do
-	redis.call('HDEL', KEYS[2], ARGV[n])
-end
-return 1
+-- Changes a document in one step with the rows of its account, and queues the
+-- entries of the log that describe the change.
+--
+-- KEYS: the rows, the document, the queue, what is deleted with the change.
+-- ARGV: the version that was read, or nothing for a new document; until when
+-- the change may be made, or 0; number of fields; fields and values; number of
+-- writes; writes; entries.
+-- Returns the result (1 changed, 0 another version or too late, 2 a row is not
+-- as expected), the time, and the first entries of the queue.
+
+local queue = KEYS[5]
+if (redis.call('HGET', KEYS[4], 'v') or '') ~= ARGV[1] then return {0, now} end
+local deadline = tonumber(ARGV[2])
+if deadline > 0 and now >= deadline then return {0, now} end
+local fields = tonumber(ARGV[3])
+local first = 5 + 2 * fields
+local last = first + 4 * ARGV[first - 1] - 1
+if not expected(first, last) then return {2, now} end
+
+if fields > 0 then redis.call('HSET', KEYS[4], unpack(ARGV, 4, 3 + 2 * fields)) end
+write(first, last)
+for n = 6, #KEYS do redis.call('UNLINK', KEYS[n]) end
+if last == #ARGV then return {1, now} end
+for n = last + 1, #ARGV do redis.call('RPUSH', queue, ARGV[n]) end
+return {1, now, unpack(redis.call('LRANGE', queue, 0, 99))}

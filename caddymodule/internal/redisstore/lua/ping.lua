@@ -3,4 +3,4 @@
 
 redis.call('SET', KEYS[1], '', 'EX', 10)
 local time = redis.call('TIME')
-return time[1] * 1000000 + time[2]
+return {time[1] * 1000000 + time[2]}

@@ -4,7 +4,7 @@
 -- KEYS: the account, its counts of the month, those of its keys.
 -- ARGV: day, endpoint or nothing for all, expiry of counts.
 
-if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+if redis.call('EXISTS', KEYS[1]) == 0 then return {0} end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local day, prefix = ARGV[1] .. ':*', ARGV[1] .. ':'
@@ -42,4 +42,4 @@ for key = 2, #KEYS do
 		redis.call('EXPIREAT', counts, ARGV[3])
 	end
 end
-return 1
+return {1}

@@ -1,0 +1,4 @@
+package backup
+
+// MaxLine is maxLine, for tests.
+const MaxLine = maxLine
