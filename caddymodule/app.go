@@ -286,7 +286,7 @@ func (a *App) Book() (*book.Book, error) {
 }
 
 // limiter returns the login limiter, or why there is none.
-func (a *App) limiter() (login.Limiter, error) {
+func (a *App) limiter() (*login.Limiter, error) {
 	s, err := a.opened()
 	if err != nil {
 		return nil, err

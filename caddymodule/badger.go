@@ -89,9 +89,9 @@ func (b *BadgerStore) Open() (Backend, error) {
 	if err != nil {
 		return Backend{}, err
 	}
-	limiter := login.NewLocal(s)
-	err = limiter.Restore(context.Background(), time.Now())
-	return Backend{Engine: s, Limiter: limiter, Close: s.Close}, err
+	attempts := login.NewMemory(time.Now, s)
+	err = attempts.Restore(context.Background())
+	return Backend{Engine: s, Limiter: login.New(attempts), Close: s.Close}, err
 }
 
 // Restore implements StoreOpener.

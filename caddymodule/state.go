@@ -88,7 +88,7 @@ func openState(opener StoreOpener) (*state, error) {
 		return nil, errors.Join(fmt.Errorf("opening store: %w", err), s.Destruct())
 	}
 	if s.Limiter == nil {
-		s.Limiter = login.NewLocal(nil)
+		s.Limiter = login.New(login.NewMemory(time.Now, nil))
 	}
 	if clock, ok := s.Engine.(store.Clock); ok {
 		s.clock = clock

@@ -43,7 +43,7 @@ type Backend struct {
 
 	// Limiter limits login attempts. nil limits them in memory, for this
 	// process, until it ends.
-	Limiter login.Limiter
+	Limiter *login.Limiter
 
 	// Close closes the store and the limiter, when no configuration uses
 	// them. nil if there is nothing to close. After an error that wraps

@@ -26,7 +26,7 @@ func TestParallelGuesses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			eachLimiter(t, test.limits, func(t *testing.T, l limiter) {
+			eachLimiter(t, test.limits, func(t *testing.T, l *bench) {
 				var through atomic.Int64
 				var group sync.WaitGroup
 				for i := range 100 {
@@ -50,7 +50,7 @@ func TestParallelGuesses(t *testing.T) {
 // Failures of unknown clients do not delay it.
 func TestKnownClient(t *testing.T) {
 	t.Parallel()
-	eachLimiter(t, loose, func(_ *testing.T, l limiter) {
+	eachLimiter(t, loose, func(_ *testing.T, l *bench) {
 		l.succeed("192.0.2.1", "a")
 		l.pass(30*24*time.Hour - 1)
 		l.fail("192.0.2.9", "a", 10)
@@ -74,7 +74,7 @@ func TestKnownClient(t *testing.T) {
 // Without an account, only the client counts.
 func TestWithoutAccount(t *testing.T) {
 	t.Parallel()
-	eachLimiter(t, login.Limits{}, func(_ *testing.T, l limiter) {
+	eachLimiter(t, login.Limits{}, func(_ *testing.T, l *bench) {
 		for i := range 15 {
 			l.fail(fmt.Sprint("192.0.2.", i), " ", 5)
 		}
@@ -87,11 +87,11 @@ func TestWithoutAccount(t *testing.T) {
 // The first outcome of an attempt decides.
 func TestFirstOutcomeDecides(t *testing.T) {
 	t.Parallel()
-	eachLimiter(t, loose, func(t *testing.T, l limiter) {
+	eachLimiter(t, loose, func(t *testing.T, l *bench) {
 		l.fail("192.0.2.1", "a", 9)
 		attempt := l.admit("192.0.2.1", "a")
 		attempt.Failed()
-		if err := errors.Join(attempt.Succeeded(t.Context(), start), attempt.Abandoned(t.Context())); err != nil {
+		if err := errors.Join(attempt.Succeeded(t.Context()), attempt.Abandoned(t.Context())); err != nil {
 			t.Fatalf("second outcome: %v", err)
 		}
 		l.refuse("192.0.2.1", "a", 30*time.Second)

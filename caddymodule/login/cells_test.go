@@ -19,13 +19,13 @@ type between struct {
 	run atomic.Pointer[func()]
 }
 
-func (b *between) Swap(ctx context.Context, key login.CellKey, change login.Change) (login.Cell, bool, error) {
+func (b *between) Swap(ctx context.Context, key login.CellKey, old login.Cell, change login.Change) (login.Cell, bool, error) {
 	if key.Kind == login.AccountCell {
 		if run := b.run.Swap(nil); run != nil {
 			(*run)()
 		}
 	}
-	return b.Cells.Swap(ctx, key, change)
+	return b.Cells.Swap(ctx, key, old, change)
 }
 
 // The account refuses an attempt after the client's place is taken. The
@@ -37,7 +37,7 @@ func TestSharedGivesThePlaceBack(t *testing.T) {
 	gate := newShared(cells)
 	run := func() { g.fail("192.0.2.2", "a", 5); g.fail("192.0.2.3", "a", 5) }
 	cells.run.Store(&run)
-	attempt, wait, err := gate.Reserve(t.Context(), g.now, g.limits, login.ClientOf("192.0.2.1"), login.AccountOf("a"))
+	attempt, wait, err := gate.Reserve(t.Context(), g.limits, login.ClientOf("192.0.2.1"), login.AccountOf("a"))
 	if attempt != nil || wait != 30*time.Second || err != nil {
 		t.Fatalf("got %v, %v, %v, want refused for 30s", attempt, wait, err)
 	}
@@ -53,7 +53,7 @@ func TestSharedDecidesAgain(t *testing.T) {
 	gate := newShared(cells)
 	run := func() { g.fail("192.0.2.2", "a", 9) }
 	cells.run.Store(&run)
-	attempt, _, err := gate.Reserve(t.Context(), g.now, g.limits, login.ClientOf("192.0.2.1"), login.AccountOf("a"))
+	attempt, _, err := gate.Reserve(t.Context(), g.limits, login.ClientOf("192.0.2.1"), login.AccountOf("a"))
 	if attempt == nil || err != nil {
 		t.Fatalf("got %v, %v, want admitted", attempt, err)
 	}
@@ -61,43 +61,52 @@ func TestSharedDecidesAgain(t *testing.T) {
 	g.pass(30 * time.Second)
 	again := func() { g.fail("192.0.2.4", "a", 1) }
 	cells.run.Store(&again)
-	if err := attempt.Succeeded(t.Context(), g.now); err != nil {
+	if err := attempt.Succeeded(t.Context()); err != nil {
 		t.Fatalf("Succeeded: %v", err)
 	}
 	g.admit("192.0.2.1", "a")
 	g.refuse("192.0.2.3", "a", 30*time.Second)
 }
 
-// recorded has the changes that a gate asked for.
+// recorded has the deadlines of the requests of a gate.
 type recorded struct {
 	*logintest.Cells
-	changes []login.Change
+	deadlines []time.Time
 }
 
-func (r *recorded) Swap(ctx context.Context, key login.CellKey, change login.Change) (login.Cell, bool, error) {
-	r.changes = append(r.changes, change)
-	return r.Cells.Swap(ctx, key, change)
+func (r *recorded) Read(ctx context.Context, keys ...login.CellKey) ([]login.Cell, error) {
+	r.record(ctx)
+	return r.Cells.Read(ctx, keys...)
 }
 
-// No change is made at the server after the gate has given up.
-func TestSharedChangesEndWithTheTimeout(t *testing.T) {
+func (r *recorded) Swap(ctx context.Context, key login.CellKey, old login.Cell, change login.Change) (login.Cell, bool, error) {
+	r.record(ctx)
+	return r.Cells.Swap(ctx, key, old, change)
+}
+
+func (r *recorded) record(ctx context.Context) {
+	deadline, _ := ctx.Deadline()
+	r.deadlines = append(r.deadlines, deadline)
+}
+
+// No request goes on after the gate has given up.
+func TestSharedRequestsEndWithTheTimeout(t *testing.T) {
 	t.Parallel()
 	g := newGates(t, login.Limits{})
-	cells := &recorded{Cells: g.cells}
-	attempt, _, err := newShared(cells).Reserve(
-		t.Context(), g.now, g.limits, login.ClientOf("192.0.2.1"), login.AccountOf("a"))
+	cells, began := &recorded{Cells: g.cells}, time.Now()
+	attempt, _, err := newShared(cells).Reserve(t.Context(), g.limits, login.ClientOf("192.0.2.1"), login.AccountOf("a"))
 	if attempt == nil || err != nil {
 		t.Fatalf("got %v, %v, want admitted", attempt, err)
 	}
-	if err := attempt.Succeeded(t.Context(), g.now); err != nil {
+	if err := attempt.Succeeded(t.Context()); err != nil {
 		t.Fatalf("Succeeded: %v", err)
 	}
-	if len(cells.changes) != 4 {
-		t.Errorf("got %d changes, want 4", len(cells.changes))
+	if len(cells.deadlines) != 6 { // two reads of both cells, and four changes
+		t.Errorf("got %d requests, want 6", len(cells.deadlines))
 	}
-	for _, change := range cells.changes {
-		if left := change.Until.Sub(g.now); left <= 0 || left > time.Minute {
-			t.Errorf("got a change until %v after now, want at most the timeout of a minute", left)
+	for _, deadline := range cells.deadlines {
+		if deadline.Before(began) || deadline.After(time.Now().Add(time.Minute)) {
+			t.Errorf("got a request until %v, want at most the timeout of a minute", deadline)
 		}
 	}
 }
@@ -109,10 +118,10 @@ func TestSharedOutage(t *testing.T) {
 	g.fail("192.0.2.1", "a", 5)
 	before := g.admit("192.0.2.2", "a")
 	g.cells.Fail(errors.New("connection refused"))
-	g.fail("192.0.2.1", "a", 5*len(g.gates))
+	g.fail("192.0.2.1", "a", 5*len(g.limiters))
 	g.refuse("192.0.2.1", "a", time.Minute)
 	during := g.admit("192.0.2.2", "a")
-	if err := before.Succeeded(t.Context(), g.now); err == nil {
+	if err := before.Succeeded(t.Context()); err == nil {
 		t.Error("Succeeded during the outage: got no error")
 	}
 	if got := strings.Count(g.log.String(), "limiting logins"); got != 1 {
@@ -120,7 +129,7 @@ func TestSharedOutage(t *testing.T) {
 	}
 	g.cells.Fail(nil)
 	_, swaps := g.cells.Calls()
-	if err := during.Succeeded(t.Context(), g.now); err != nil {
+	if err := during.Succeeded(t.Context()); err != nil {
 		t.Fatalf("Succeeded: %v", err)
 	}
 	if _, got := g.cells.Calls(); got != swaps {
@@ -132,22 +141,22 @@ func TestSharedOutage(t *testing.T) {
 	g.refuse("192.0.2.3", "a", 30*time.Second)
 }
 
-// A caller that goes away is no outage.
+// A caller that disconnects is no outage.
 func TestSharedInvalidCalls(t *testing.T) {
 	t.Parallel()
 	g := newGates(t, login.Limits{})
 	client, account := login.ClientOf("192.0.2.1"), login.AccountOf("a")
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := &leaving{g.cells, cancel}
-	attempt, _, err := newShared(gone).Reserve(ctx, g.now, g.limits, client, account)
+	attempt, _, err := newShared(gone).Reserve(ctx, g.limits, client, account)
 	if attempt != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("context canceled during the call: got %v, %v, want %v", attempt, err, context.Canceled)
 	}
-	if _, _, err := g.gates[0].Reserve(ctx, g.now, g.limits, client, account); !errors.Is(err, context.Canceled) {
+	if _, _, err := g.limiters[0].Reserve(ctx, g.limits, client, account); !errors.Is(err, context.Canceled) {
 		t.Errorf("done context: got %v, want %v", err, context.Canceled)
 	}
 	bad := login.Limits{PerClient: -1}
-	if _, _, err := g.gates[0].Reserve(t.Context(), g.now, bad, client, account); !errors.Is(err, login.ErrLimits) {
+	if _, _, err := g.limiters[0].Reserve(t.Context(), bad, client, account); !errors.Is(err, login.ErrLimits) {
 		t.Errorf("bad limits: got %v, want %v", err, login.ErrLimits)
 	}
 	if got := len(g.cells.Values()); got != 0 || g.log.Len() != 0 {
@@ -161,7 +170,7 @@ type leaving struct {
 	cancel context.CancelFunc
 }
 
-func (l *leaving) Read(ctx context.Context, key login.CellKey) (login.Cell, error) {
+func (l *leaving) Read(ctx context.Context, keys ...login.CellKey) ([]login.Cell, error) {
 	l.cancel()
-	return l.Cells.Read(ctx, key)
+	return l.Cells.Read(ctx, keys...)
 }

@@ -1,7 +1,6 @@
 package login
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,131 +11,95 @@ import (
 // have written.
 var ErrCorrupt = errors.New("corrupt row")
 
-// The tables, each by the first byte of its keys.
 const (
-	clientsTable  = 'c'
-	failuresTable = 'f'
-	knownTable    = 'k'
+	// cellVersion is the first byte of each value. All numbers are little
+	// endian. The length of a list has two bytes, an instant has eight.
+	cellVersion = 2
+
+	// maxCell is the largest cell that Limits allow, in bytes.
+	maxCell = 42 << 10
+
+	// lastInstant leaves room to add any duration that Limits allow.
+	lastInstant = math.MaxInt64 - 2*int64(maxKeep)
 )
 
-// A value is the version, the eviction order, the expiry (8 bytes, little
-// endian like all numbers) and the body that the table holds.
-const (
-	version    = 1
-	headerSize = 1 + 1 + 8
-)
-
-// lastInstant leaves room to add any duration that Limits allow.
-const lastInstant = math.MaxInt64 - 2*int64(maxKeep)
-
-// rowKey identifies a row of any table.
-type rowKey struct {
-	table byte
-	id    hash // of an account; or a Client, padded with zeros
+// reader reads a value. After its end it returns zeros, and bad is true.
+type reader struct {
+	rest []byte
+	bad  bool
 }
 
-func clientRow(client Client) rowKey {
-	key := rowKey{table: clientsTable}
-	copy(key.id[:], client[:])
-	return key
+// readCell returns a reader of a value, which is not empty.
+func readCell(value []byte) reader {
+	return reader{value[1:], value[0] != cellVersion || len(value) > maxCell}
 }
 
-func failuresRow(account hash) rowKey { return rowKey{failuresTable, account} }
-func knownRow(account hash) rowKey    { return rowKey{knownTable, account} }
-
-func (k rowKey) bytes() []byte {
-	return append([]byte{k.table}, k.id[:]...)
-}
-
-func parseKey(key []byte) (rowKey, error) {
-	if len(key) != 1+len(hash{}) || !bytes.Contains([]byte{clientsTable, failuresTable, knownTable}, key[:1]) {
-		return rowKey{}, fmt.Errorf("%w: invalid key of %d bytes", ErrCorrupt, len(key))
+// end returns an error if the value was not valid.
+func (r *reader) end() error {
+	if r.bad || len(r.rest) > 0 {
+		return fmt.Errorf("%w: invalid cell", ErrCorrupt)
 	}
-	return rowKey{key[0], hash(key[1:])}, nil
+	return nil
 }
 
-func encode(body []byte, expires int64, order evictionOrder) []byte {
-	value := make([]byte, 0, headerSize+len(body))
-	value = append(value, version, byte(order))
-	value = binary.LittleEndian.AppendUint64(value, uint64(expires))
-	return append(value, body...)
+func (r *reader) next(size int) []byte {
+	if size > len(r.rest) {
+		r.bad, r.rest = true, make([]byte, size)
+	}
+	next := r.rest[:size]
+	r.rest = r.rest[size:]
+	return next
 }
 
-// decoded is a valid value.
-type decoded struct {
-	body    []byte
-	expires int64
-	order   evictionOrder
-	latest  int64 // the latest instant in body
+// length reads how many items of a size follow.
+func (r *reader) length(size int) int {
+	length := int(binary.LittleEndian.Uint16(r.next(2)))
+	if length*size > len(r.rest) {
+		r.bad = true
+		return 0
+	}
+	return length
 }
 
-// decode validates everything that the rest of the package relies on.
-func decode(table byte, value []byte) (decoded, error) {
-	if len(value) < headerSize || value[0] != version || value[1] >= byte(evictionOrders) {
-		return decoded{}, fmt.Errorf("%w: invalid header", ErrCorrupt)
-	}
-	d := decoded{
-		body:    value[headerSize:],
-		expires: int64(binary.LittleEndian.Uint64(value[2:])),
-		order:   evictionOrder(value[1]),
-	}
-	valid := len(d.body) > 0
-	switch table {
-	case clientsTable:
-		log, whole := readClientLog(d.body)
-		valid = valid && whole && d.addClientLog(log)
-	case failuresTable:
-		valid = valid && len(d.body)%failureSize == 0 && d.addFailures(readFailures(d.body))
-	case knownTable:
-		valid = valid && d.addKnownClients()
-	}
-	if !valid {
-		return decoded{}, fmt.Errorf("%w: invalid body", ErrCorrupt)
-	}
-	if d.expires < 0 || d.expires > d.latest+int64(maxKeep) {
-		return decoded{}, fmt.Errorf("%w: invalid expiry", ErrCorrupt)
-	}
-	return d, nil
+// instant reads an instant that is not before another one.
+func (r *reader) instant(before int64) int64 {
+	at := int64(binary.LittleEndian.Uint64(r.next(8)))
+	r.bad = r.bad || at < before || at > lastInstant
+	return at
 }
 
-// addTimes validates instants and updates latest.
-func (d *decoded) addTimes(list times, longest int) (valid bool) {
+// times are instants in nanoseconds since 1970, oldest first.
+type times []int64
+
+func (r *reader) times() times {
+	t := make(times, r.length(8))
 	var before int64
-	for _, at := range list {
-		if at < before || at > lastInstant {
-			return false
-		}
-		before = at
+	for i := range t {
+		before = r.instant(before)
+		t[i] = before
 	}
-	d.latest = max(d.latest, before)
-	return len(list) <= longest
+	return t
 }
 
-func (d *decoded) addClientLog(log clientLog) (valid bool) {
-	return d.addTimes(log.attempts, maxPerClient) && d.addTimes(log.successes, maxPerClient*successesPerAttempt)
+func (t times) appendTo(value []byte) []byte {
+	value = binary.LittleEndian.AppendUint16(value, uint16(len(t)))
+	for _, at := range t {
+		value = binary.LittleEndian.AppendUint64(value, uint64(at))
+	}
+	return value
 }
 
-// maxFailures is the most failures in a list: the free ones, the doublings
-// from a second to a day, and the spare ones.
-const maxFailures = maxFree + 17 + spare
-
-func (d *decoded) addFailures(list failures) (valid bool) {
-	at := make(times, len(list))
-	for i, one := range list {
-		at[i] = one.at
+// after returns the times later than an instant.
+func (t times) after(instant int64) times {
+	for len(t) > 0 && t[0] <= instant {
+		t = t[1:]
 	}
-	return d.addTimes(at, maxFailures)
+	return t
 }
 
-func (d *decoded) addKnownClients() (valid bool) {
-	known, complete := readKnownClients(d.body)
-	if !complete || len(known) > maxKnown {
-		return false
+func (t times) last() int64 {
+	if len(t) == 0 {
+		return 0
 	}
-	for i, one := range known {
-		if !d.addTimes(times{one.login}, 1) || !d.addFailures(one.failures) || known[:i].find(one.client) != nil {
-			return false
-		}
-	}
-	return true
+	return t[len(t)-1]
 }

@@ -4,34 +4,36 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-// samples returns a row of each kind.
+// samples returns a row of each class.
 func samples(t testing.TB) []login.Row {
 	b, d := newDurableBench(t, loose)
-	b.succeed("192.0.2.1", "a")
-	b.fail("192.0.2.1", "a", 3)
-	b.fail("192.0.2.2", "a", 3)
-	var rows []login.Row
-	for _, row := range d.rows {
-		if row.Key[0] != 'c' || login.Client(row.Key[1:]) == login.ClientOf("192.0.2.1") {
-			rows = append(rows, row)
-		}
+	b.succeed("192.0.2.1", "known")
+	b.fail("192.0.2.1", "known", 3)
+	b.fail("192.0.2.1", "free", 3)
+	b.fail("192.0.2.1", "waiting", 10)
+	if len(d.rows) != 4 {
+		t.Fatalf("got %d sample rows, want 4", len(d.rows))
 	}
-	if len(rows) != 3 {
-		t.Fatalf("got %d sample rows, want 3", len(rows))
-	}
-	return rows
+	return slices.Collect(maps.Values(d.rows))
 }
+
+// Rows start with the class, the size (4 bytes) and the expiry (8 bytes).
+const rowHeader = 1 + 4 + 8
+
+func clockOf(now time.Time) func() time.Time { return func() time.Time { return now } }
 
 func TestRestoreRefusesCorruptRows(t *testing.T) {
 	t.Parallel()
 	for _, good := range samples(t) {
-		kind := string(good.Key[:1])
+		kind := fmt.Sprintf("class %d", good.Value[0])
 		for _, test := range []struct {
 			name   string
 			damage func(row *login.Row)
@@ -41,22 +43,25 @@ func TestRestoreRefusesCorruptRows(t *testing.T) {
 			{"long key", func(row *login.Row) { row.Key = append(row.Key, 0) }},
 			{"unknown kind", func(row *login.Row) { row.Key[0] = 'x' }},
 			{"no value", func(row *login.Row) { row.Value = nil }},
-			{"no body", func(row *login.Row) { row.Value = row.Value[:10] }},
-			{"newer version", func(row *login.Row) { row.Value[0] = 2 }},
-			{"unknown eviction order", func(row *login.Row) { row.Value[1] = 2 }},
-			{"expiry far off", func(row *login.Row) { row.Value[9] = 0x7f }},
-			{"negative expiry", func(row *login.Row) { row.Value[9] = 0xff }},
+			{"cut header", func(row *login.Row) { row.Value = row.Value[:rowHeader-1] }},
+			{"no cell", func(row *login.Row) { row.Value = row.Value[:rowHeader] }},
+			{"version only", func(row *login.Row) { row.Value = row.Value[:rowHeader+1] }},
+			{"newer version", func(row *login.Row) { row.Value[rowHeader]++ }},
+			{"unknown class", func(row *login.Row) { row.Value[0] = 4 }},
+			{"huge size", func(row *login.Row) { row.Value[3] = 1 }},
+			{"expiry far off", func(row *login.Row) { row.Value[rowHeader-1] = 0x7f }},
+			{"negative expiry", func(row *login.Row) { row.Value[rowHeader-1] = 0xff }},
+			{"instant far off", func(row *login.Row) { row.Value[rowHeader+10], row.Value[rowHeader+22] = 0x7f, 0x7f }},
+			{"more items", func(row *login.Row) { row.Value[rowHeader+1]++ }},
 			{"cut", func(row *login.Row) { row.Value = row.Value[:len(row.Value)-1] }},
 			{"trailing data", func(row *login.Row) { row.Value = append(row.Value, 0) }},
-			{"too long", func(row *login.Row) {
-				row.Value = append(row.Value, bytes.Repeat(row.Value[10:], 400)...)
-			}},
+			{"too long", func(row *login.Row) { row.Value = append(row.Value, make([]byte, 43<<10/22*22)...) }},
 		} {
 			t.Run(kind+"/"+test.name, func(t *testing.T) {
 				t.Parallel()
 				row := login.Row{Key: bytes.Clone(good.Key), Value: bytes.Clone(good.Value)}
 				test.damage(&row)
-				if err := login.NewLocal(newDisk(row)).Restore(t.Context(), start); !errors.Is(err, login.ErrCorrupt) {
+				if err := login.NewMemory(clockOf(start), newDisk(row)).Restore(t.Context()); !errors.Is(err, login.ErrCorrupt) {
 					t.Errorf("got %v, want %v", err, login.ErrCorrupt)
 				}
 			})
@@ -69,7 +74,7 @@ func TestRestoreReportsReadError(t *testing.T) {
 	gone := errors.New("store gone")
 	d := newDisk()
 	d.fail(gone)
-	if err := login.NewLocal(d).Restore(t.Context(), start); !errors.Is(err, gone) {
+	if err := login.NewMemory(clockOf(start), d).Restore(t.Context()); !errors.Is(err, gone) {
 		t.Errorf("got %v, want %v", err, gone)
 	}
 }
@@ -87,12 +92,14 @@ func TestRestoreEvictsOverCapacity(t *testing.T) {
 	for i := range 5 {
 		b.fail("192.0.2.1", fmt.Sprint("recent", i), 9)
 	}
-	b.local = login.NewSmallLocal(d, 160)
-	if err := b.local.Restore(b.Context(), b.now); err != nil {
+	const bytes = 32 << 10 // about 140 cells
+	b.use(login.NewSmallMemory(b.clock, d, bytes))
+	if err := b.memory.Restore(b.Context()); err != nil {
 		t.Fatalf("Restore: %v", err)
 	}
-	if clients, failures, _ := b.local.Rows(); clients > 160 || failures > 160 {
-		t.Errorf("got %d clients and %d accounts, want at most 160", clients, failures)
+	clients, failing, _ := b.memory.Len()
+	if got := b.memory.Used(); got > bytes || clients > 160 || failing > 160 {
+		t.Errorf("got %d bytes, %d clients and %d accounts, want at most %d, 160 and 160", got, clients, failing, bytes)
 	}
 	b.refuse("192.0.2.1", "victim", 30*time.Second)
 	for i := range 5 {
@@ -100,7 +107,7 @@ func TestRestoreEvictsOverCapacity(t *testing.T) {
 		b.refuse("192.0.2.2", fmt.Sprint("recent", i), 30*time.Second)
 	}
 	if got := len(d.rows); got > 320+16 {
-		t.Errorf("got %d rows on disk, want those beyond capacity removed", got)
+		t.Errorf("got %d rows on disk, want those that were evicted removed", got)
 	}
 }
 
@@ -112,34 +119,28 @@ func FuzzRestore(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		d := newDisk(login.Row{Key: key, Value: value})
-		tr := login.NewLocal(d)
-		if err := tr.Restore(t.Context(), start); err != nil {
+		b := &bench{TB: t, now: start}
+		b.use(login.NewMemory(b.clock, d))
+		if err := b.memory.Restore(t.Context()); err != nil {
 			if !errors.Is(err, login.ErrCorrupt) {
 				t.Fatalf("got %v, want %v", err, login.ErrCorrupt)
 			}
 			return
 		}
-		for gotKey, got := range tr.Dump() {
+		for gotKey, got := range b.memory.Dump() {
 			if gotKey != string(key) || got != string(value) {
 				t.Fatalf("got row %x %x, want %x %x", gotKey, got, key, value)
 			}
 		}
-		attempt, wait, err := tr.Reserve(t.Context(), start, login.Limits{},
-			login.ClientOf("192.0.2.1"), login.AccountOf("a"))
-		if err != nil {
-			t.Fatalf("Reserve: %v", err)
-		}
+		attempt, wait := b.try("192.0.2.1", "known")
 		if attempt == nil {
-			attempt, wait, err = tr.Reserve(t.Context(), start.Add(wait), login.Limits{},
-				login.ClientOf("192.0.2.1"), login.AccountOf("a"))
-			if attempt == nil || err != nil {
-				t.Fatalf("after the wait: got wait %v, %v, want admitted", wait, err)
-			}
+			b.pass(wait)
+			attempt = b.admit("192.0.2.1", "known")
 		}
-		if err := attempt.Succeeded(t.Context(), start); err != nil {
+		if err := attempt.Succeeded(t.Context()); err != nil {
 			t.Fatalf("Succeeded: %v", err)
 		}
-		if err := login.NewLocal(d).Restore(t.Context(), start); err != nil {
+		if err := login.NewMemory(b.clock, d).Restore(t.Context()); err != nil {
 			t.Fatalf("restoring what was saved: %v", err)
 		}
 	})

@@ -1,6 +1,5 @@
-// Package login limits login attempts: it has the types that every limiter
-// uses, Local, the limiter of one process, and Shared, the limiter of several
-// gates that share a Redis server.
+// Package login limits login attempts. Limiter has the rules, over Cells: those
+// of a process (Memory) or those of a Redis server that several gates share.
 //
 // Two rules apply to each attempt, and the longer wait decides.
 //
@@ -34,48 +33,49 @@
 //
 // # Memory
 //
-// Local has three tables (clients, failures, known clients) with at most
-// Capacity rows each. Rows have no pointers, so the garbage collector does
-// not scan them. New rows push out expired ones. A table over Capacity
-// evicts the row that was unchanged for longest, and rows of accounts with
-// free failures left before rows of accounts that must wait. The latter fill
-// at most three quarters of the table. This guarantees:
+// A client has a cell, and all spellings of an e-mail have one. Memory bounds
+// them in bytes, in four classes that share nothing: clients (400 MiB), accounts
+// with free failures left (150 MiB), accounts that must wait (450 MiB), and
+// accounts with known clients (3.2 GiB). A class that is full evicts the cell
+// that was unchanged for longest. This guarantees, with the default Limits:
 //
-//   - Only an admitted and saved attempt adds a row, so each eviction costs
-//     the attacker an attempt of the allowance per client.
-//   - An account that must wait is evicted only after about 3/4·Capacity
-//     other accounts had Free failures each. One with free failures left is
-//     evicted only after about Capacity/4 attempts at other accounts.
-//   - A hash with a random seed spreads the rows over the shards, so no
-//     attacker can choose e-mails that evict one victim.
-//   - Failures never evict known clients: only a success adds these.
+//   - Only an admitted and saved attempt adds a cell or makes it larger, so each
+//     eviction costs the attacker an attempt of the allowance per client.
+//   - A client is evicted only after about a million attempts of others.
+//   - An account that must wait is evicted only after about a million other
+//     accounts had Free failures each. One with free failures left is evicted
+//     only after about 700,000 attempts at other accounts.
+//   - Failures never evict known clients: only a success adds these, and the
+//     cell of an account with known clients counts as if it had all failures
+//     that its Limits allow. About three million such accounts fit.
 //
-// The memory of Shared is that of the server. Each cell is bounded and expires
-// when nothing in it counts. The number of cells is not bounded: a wrong
-// password for a new e-mail adds a cell of about 200 bytes for Forget.
+// A Memory can have a Journal. Then an attempt and its outcome are saved before
+// they are confirmed, with one write for both cells, and for all attempts that
+// come meanwhile. What was not saved evicts nothing.
+//
+// The memory of a Redis server is not bounded. Each cell is, and expires when
+// nothing in it counts. A wrong password for a new e-mail adds a cell of about
+// 200 bytes for Forget.
 //
 // # Several gates
 //
-// Shared has the same rules, and they hold over all gates together, which need
-// the same Limits. A client has a cell, and all spellings of an e-mail have one.
-// A gate reads both, decides, and replaces the client's cell and then the
-// account's, each only if nothing has changed it since; otherwise it decides
-// again. If the account then refuses the attempt, the client gets its place
-// back. The time is that of the server. A change that the server would make
-// after the gate's timeout is not made.
+// The rules hold over all gates with the same cells together, which need the
+// same Limits. A limiter reads both cells, decides, and replaces the client's
+// cell and then the account's, each only if nothing has changed it since;
+// otherwise it decides again. If the account then refuses the attempt, the
+// client gets its place back. The time is that of the server. A change that the
+// server would make after the gate's timeout is not made.
 //
 // While the server does not answer, or refuses changes, each gate decides
-// alone with a Local in memory: a client has its allowance at each gate, no
-// client is known, and earlier failures do not count. The outcome of an attempt
-// goes to where it was reserved. When the answer to a change is lost, the change
-// is not sent again, and the Local decides: the attempt may count at both.
+// alone with a Memory: a client has its allowance at each gate, no client is
+// known, and earlier failures do not count. The outcome of an attempt goes to
+// where it was reserved. When the answer to a change is lost, the change is not
+// sent again, and the Memory decides: the attempt may count at both.
 //
 // # Clocks
 //
-// When the wall clock steps back by up to a minute, the limiter's clock
-// stops until the wall clock has caught up. After a larger step back it goes
-// on from the latest instant. So no window opens early, and no client waits
-// longer than the rule and one minute. Shared does the same for the server's
-// clock and the latest instant in each cell: after a larger step back it moves
-// the instants in the cell back.
+// When the clock steps back by up to a minute, it counts as stopped at a cell
+// until it has caught up with the latest instant there. After a larger step
+// back, the instants in the cell move back with it. So no window opens early,
+// and no client waits longer than the rule and one minute.
 package login

@@ -1,41 +1,44 @@
 package login
 
-// NewSmallLocal returns a Local with another capacity per table.
-func NewSmallLocal(journal Journal, capacity int) *Local {
-	l := NewLocal(journal)
-	l.capacity = capacity / shards
-	return l
+import "time"
+
+// NewSmallMemory returns a Memory with so many bytes for each class of cells.
+func NewSmallMemory(now func() time.Time, journal Journal, bytes int) *Memory {
+	m := NewMemory(now, journal)
+	m.rows.most = [classes]int{bytes, bytes, bytes, bytes}
+	return m
 }
 
-// Rows counts the rows of all tables.
-func (l *Local) Rows() (clients, failures, known int) {
-	for i := range shards {
-		clients += len(l.clients[i].attempts.index)
-		failures += len(l.accounts[i].failures.index)
-		known += len(l.accounts[i].known.index)
+// SetSpareClock sets the clock of the limiter that decides during outages.
+func (l *Limiter) SetSpareClock(now func() time.Time) { l.spare = New(NewMemory(now, nil)) }
+
+// Len counts the cells of each class.
+func (m *Memory) Len() (clients, failing, known int) {
+	var n [classes]int
+	for _, row := range m.rows.index {
+		n[row.class]++
 	}
-	return clients, failures, known
+	return n[ClientClass], n[FreeClass] + n[WaitingClass], n[KnownClass]
 }
 
-// CountTogether tells whether failures of both accounts count together.
+// Used returns the most bytes that a class of cells uses.
+func (m *Memory) Used() int {
+	used := 0
+	for _, bytes := range m.rows.used {
+		used = max(used, bytes)
+	}
+	return used
+}
+
+// CountTogether returns whether failures of both accounts count together.
 func CountTogether(a, b Account) bool { return a.group == b.group }
 
-// Tolerance is how far readings may lie behind.
-const Tolerance = tolerance
-
 // Dump returns all rows as they would be saved.
-func (l *Local) Dump() map[string]string {
-	rows := make(map[string]string)
-	add := func(name byte, t *table) {
-		for id := range t.index {
-			key := rowKey{name, id}
-			rows[string(key.bytes())] = string(l.row(key).Value)
-		}
+func (m *Memory) Dump() map[string]string {
+	saved := make(map[string]string)
+	for key := range m.rows.index {
+		row := m.rows.row(key)
+		saved[string(row.Key)] = string(row.Value)
 	}
-	for i := range shards {
-		add(clientsTable, &l.clients[i].attempts)
-		add(failuresTable, &l.accounts[i].failures)
-		add(knownTable, &l.accounts[i].known)
-	}
-	return rows
+	return saved
 }

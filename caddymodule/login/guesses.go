@@ -1,17 +1,8 @@
 package login
 
 import (
-	"bytes"
-	"encoding/binary"
-	"hash/maphash"
 	"sync"
 	"time"
-)
-
-// A client may send maxGuesses unknown tokens in any guessWindow.
-const (
-	maxGuesses  = 20
-	guessWindow = time.Minute
 )
 
 const (
@@ -21,10 +12,11 @@ const (
 	// acceptedAgain is how often the acceptance is noted again: not at each
 	// call.
 	acceptedAgain = time.Hour
-	// maxAccepted is how many tokens are remembered. Each has at most maxKnown
-	// clients, so all take at most 40 MiB.
-	maxAccepted = 1 << 16
 )
+
+// guessLimits are the unknown tokens that a client may send, and how long the
+// accepted ones are remembered.
+var guessLimits = Limits{PerClient: 20, Window: time.Minute, KnownFor: acceptedFor}
 
 // Guesses limits how many unknown tokens a client sends: 20 in any minute. A
 // token that was accepted from the client in the last 7 days need not wait:
@@ -32,36 +24,29 @@ const (
 // must still be right, but above the limit a client can go on to guess the
 // tokens that were accepted from its own address.
 //
-// Guesses has the memory of one process, bounded as that of Local, and no
-// journal: a token has at least 20 characters, so a few more guesses after a
-// restart or at another gate do not help to find one. Only accepted tokens are remembered,
+// Guesses has the memory of one process, bounded in bytes, and no journal: a
+// token has at least 20 characters, so some more guesses after a restart or at
+// another gate do not help to find one. Only accepted tokens are remembered,
 // each with its last 16 clients. So a stranger cannot fill this memory, and a
 // token evicts no clients of another one. It is safe for concurrent use and
 // outlives configurations.
 type Guesses struct {
-	clock    clock
-	seed     maphash.Seed
-	clients  [shards]clientShard
-	accepted [shards]acceptedShard
-	capacity int // of a shard of accepted
-}
-
-// acceptedShard holds the clients of a part of the accepted tokens.
-type acceptedShard struct {
-	mu     sync.Mutex
-	tokens table
+	mu   sync.Mutex
+	rows rows // clients, and accepted tokens as accounts with known clients
 }
 
 // NewGuesses returns an empty Guesses.
 func NewGuesses() *Guesses {
-	return &Guesses{seed: maphash.MakeSeed(), capacity: maxAccepted / shards}
+	return &Guesses{rows: newRows([classes]int{ClientClass: 300 << 20, KnownClass: 40 << 20})}
 }
 
 // Wait returns how long a client must wait before a token is looked up, or 0.
 // The token is given by its SHA-256.
 func (g *Guesses) Wait(now time.Time, client Client, token [32]byte) time.Duration {
-	wait := g.count(now, client, false)
-	if wait > 0 && g.wasAccepted(now, client, token) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	wait := g.client(now, client).wait()
+	if wait > 0 && g.token(now, client, token).own != nil {
 		return 0
 	}
 	return wait
@@ -70,7 +55,15 @@ func (g *Guesses) Wait(now time.Time, client Client, token [32]byte) time.Durati
 // Add counts an unknown token of a client, unless the client must wait. Then
 // it returns how long.
 func (g *Guesses) Add(now time.Time, client Client) time.Duration {
-	return g.count(now, client, true)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	guesses := g.client(now, client)
+	wait := guesses.wait()
+	if wait == 0 {
+		guesses.add()
+		g.put(client.cellKey(), guesses.change())
+	}
+	return wait
 }
 
 // Accept remembers that a valid token came from a client, unless the client
@@ -80,65 +73,37 @@ func (g *Guesses) Accept(now time.Time, client Client, token [32]byte) time.Dura
 	if wait := g.Wait(now, client, token); wait > 0 {
 		return wait
 	}
-	shard, row := g.acceptedShard(token)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	instant, _ := g.clock.at(now)
-	if shard.acceptedAt(row, client)+int64(acceptedAgain) > instant {
-		return 0
-	}
-	known, _ := readKnownClients(shard.tokens.get(row)) // appendTo wrote it
-	known = known.add(client.fingerprint(), instant)
-	shard.tokens.put(row, known.appendTo(nil), instant+int64(acceptedFor), evictFirst)
-	shard.tokens.trim(instant, g.capacity)
-	return 0
-}
-
-func (g *Guesses) wasAccepted(now time.Time, client Client, token [32]byte) bool {
-	shard, row := g.acceptedShard(token)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	instant, _ := g.clock.at(now)
-	return shard.acceptedAt(row, client)+int64(acceptedFor) > instant
-}
-
-func (g *Guesses) acceptedShard(token [32]byte) (shard *acceptedShard, row hash) {
-	row = hash(token[:len(row)])
-	return &g.accepted[maphash.Comparable(g.seed, row)%shards], row
-}
-
-// acceptedAt returns when a token was accepted from a client, or an instant
-// long ago if it was not. It reads the row without a copy: each call with a
-// foreign token comes here.
-func (s *acceptedShard) acceptedAt(row hash, client Client) int64 {
-	own := client.fingerprint()
-	for known := s.tokens.get(row); len(known) > 0; known = known[knownClientSize:] {
-		if bytes.Equal(known[:len(own)], own[:]) {
-			return int64(binary.LittleEndian.Uint64(known[len(own):]))
-		}
-	}
-	return -int64(acceptedFor)
-}
-
-// fingerprint is the client itself: a token has a row of its own.
-func (c Client) fingerprint() (f fingerprint) {
-	copy(f[:], c[:])
-	return f
-}
-
-func (g *Guesses) count(now time.Time, client Client, add bool) time.Duration {
-	shard := &g.clients[maphash.Comparable(g.seed, client)%shards]
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	instant, reading := g.clock.at(now)
-	guesses := shard.state(Limits{PerClient: maxGuesses, Window: guessWindow}, client, instant)
-	if opens := guesses.opens(); opens > instant {
-		return time.Duration(opens - reading)
-	}
-	if add {
-		guesses.add(instant)
-		shard.save(client, guesses)
-		shard.attempts.trim(instant, Capacity/shards)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	accepted := g.token(now, client, token)
+	if own := accepted.own; own == nil || own.login+int64(acceptedAgain) <= accepted.instant {
+		accepted.succeed(mark{})
+		change := accepted.change()
+		change.Size = 0 // there are no failures
+		g.put(tokenKey(token), change)
 	}
 	return 0
+}
+
+func tokenKey(token [32]byte) CellKey { return CellKey{AccountCell, [16]byte(token[:])} }
+
+// client returns the guesses of a client. Its cell is valid, because change
+// encoded it.
+func (g *Guesses) client(now time.Time, client Client) *clientState {
+	guesses, _ := newClientState(guessLimits, g.rows.get(client.cellKey(), now))
+	return guesses
+}
+
+// token returns the clients of a token. Each token has a cell of its own, so the
+// client itself identifies it there.
+func (g *Guesses) token(now time.Time, client Client, token [32]byte) *accountState {
+	var own fingerprint
+	copy(own[:], client[:])
+	accepted, _ := newAccountState(guessLimits, own, g.rows.get(tokenKey(token), now))
+	return accepted
+}
+
+func (g *Guesses) put(key CellKey, change Change) {
+	g.rows.change(key, change)
+	g.rows.trim()
 }

@@ -2,17 +2,16 @@ package login
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"sync"
+	"encoding/binary"
+	"fmt"
 	"time"
 )
 
-// Journal keeps the rows of a Local over restarts.
+// Journal keeps the cells of a Memory over restarts.
 type Journal interface {
 	// Save writes the rows, replacing older ones of the same key. It
 	// returns when the rows survive the end of the process. Keys are
-	// unique within a call. Local calls Save from one goroutine at a time,
+	// unique within a call. Memory calls Save from one goroutine at a time,
 	// with a context that is never done: Save limits its own time. After
 	// an error, any of the rows may have been written.
 	Save(ctx context.Context, rows []Row) error
@@ -34,78 +33,37 @@ type Row struct {
 	ExpiresAt time.Time
 }
 
-// errJournalPanic is the error of a batch whose Save panics.
-var errJournalPanic = errors.New("journal panicked")
-
-// commits is the group commit. A caller that finds no open batch opens one
-// and commits it for all callers that join meanwhile. The rows are read when
-// the batch begins to be saved, so no batch overwrites newer rows.
-type commits struct {
-	journal Journal
-	read    func(rowKey) Row
-
-	saving sync.Mutex // held while a batch is saved
-	mu     sync.Mutex // guards the following
-	open   *batch     // takes keys until it begins to be saved
-	later  []rowKey   // saved with the next batch
+// row returns a cell for the journal: its class, its size (4 bytes), its expiry
+// and its value.
+func (r *rows) row(key CellKey) Row {
+	saved := Row{Key: append([]byte{byte(key.Kind)}, key.ID[:]...)}
+	if one, ok := r.index[key]; ok {
+		saved.Value = binary.LittleEndian.AppendUint32([]byte{byte(one.class)}, uint32(one.size))
+		saved.Value = binary.LittleEndian.AppendUint64(saved.Value, uint64(one.expires))
+		saved.Value = append(saved.Value, one.value...)
+		saved.ExpiresAt = time.Unix(0, one.expires).UTC()
+	}
+	return saved
 }
 
-type batch struct {
-	keys []rowKey
-	done chan struct{}
-	err  error // read after done
-}
-
-// save saves the rows as they are now, or newer, and returns when that is
-// done.
-func (c *commits) save(ctx context.Context, keys ...rowKey) error {
-	if c.journal == nil {
-		return nil
+// decodeRow reads a row of the journal. It validates everything that the rest
+// of the package relies on.
+func decodeRow(key, value []byte) (row, error) {
+	r := reader{rest: value}
+	one := row{class: Class(r.next(1)[0]), size: int(binary.LittleEndian.Uint32(r.next(4))), expires: r.instant(0)}
+	one.value = append(one.value, r.rest...)
+	if len(key) != 1+len(one.key.ID) || r.bad || len(r.rest) == 0 || one.class >= classes || one.size > maxCell {
+		return row{}, fmt.Errorf("%w: invalid row of %d and %d bytes", ErrCorrupt, len(key), len(value))
 	}
-	c.mu.Lock()
-	b := c.open
-	leads := b == nil
-	if leads {
-		b = &batch{done: make(chan struct{})}
-		c.open = b
+	one.key = CellKey{CellKind(key[0]), [16]byte(key[1:])}
+	var err error
+	switch cell := (Cell{Value: one.value}); one.key.Kind {
+	case ClientCell:
+		_, err = newClientState(Limits{}, cell)
+	case AccountCell:
+		_, err = newAccountState(Limits{}, fingerprint{}, cell)
+	default:
+		err = fmt.Errorf("%w: unknown kind of cell %q", ErrCorrupt, key[:1])
 	}
-	b.keys = append(b.keys, keys...)
-	c.mu.Unlock()
-	if leads {
-		c.commit(context.WithoutCancel(ctx), b)
-	}
-	<-b.done
-	return b.err
-}
-
-func (c *commits) commit(ctx context.Context, b *batch) {
-	c.saving.Lock()
-	defer c.saving.Unlock()
-	defer close(b.done)
-	c.mu.Lock()
-	c.open = nil
-	keys := slices.Concat(b.keys, c.later)
-	c.later = nil
-	c.mu.Unlock()
-	rows := make([]Row, 0, len(keys))
-	read := make(map[rowKey]bool, len(keys))
-	for _, key := range keys {
-		if !read[key] {
-			read[key] = true
-			rows = append(rows, c.read(key))
-		}
-	}
-	b.err = errJournalPanic
-	b.err = c.journal.Save(ctx, rows)
-}
-
-// saveLater saves evicted rows with the next batch. If that fails, the rows
-// come back at the next start.
-func (c *commits) saveLater(keys []rowKey) {
-	if c.journal == nil || len(keys) == 0 {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.later = append(c.later, keys...)
+	return one, err
 }

@@ -70,14 +70,14 @@ func (d *disk) LoadAttempts(_ context.Context, fn func(key, value []byte) error)
 
 func newDurableBench(t testing.TB, limits login.Limits) (*bench, *disk) {
 	b, d := newBench(t, limits), newDisk()
-	b.local = login.NewLocal(d)
+	b.use(login.NewMemory(b.clock, d))
 	return b, d
 }
 
 func (b *bench) restart(d *disk) {
 	b.Helper()
-	b.local = login.NewLocal(d)
-	if err := b.local.Restore(b.Context(), b.now); err != nil {
+	b.use(login.NewMemory(b.clock, d))
+	if err := b.memory.Restore(b.Context()); err != nil {
 		b.Fatalf("Restore: %v", err)
 	}
 }
@@ -95,7 +95,7 @@ func TestStateSurvivesRestart(t *testing.T) {
 	b.fail("192.0.2.1", "a", 1)
 	b.pass(31 * 24 * time.Hour)
 	b.restart(d)
-	if clients, failures, known := b.local.Rows(); clients+failures+known != 0 {
+	if clients, failures, known := b.memory.Len(); clients+failures+known != 0 {
 		t.Errorf("got %d, %d and %d rows after a month, want none", clients, failures, known)
 	}
 }
@@ -124,7 +124,7 @@ func TestFailedSaveCountsNothing(t *testing.T) {
 	d.fail(full)
 	client, account := login.ClientOf("192.0.2.1"), login.AccountOf("a")
 	for range 20 {
-		attempt, _, err := b.local.Reserve(t.Context(), b.now, b.limits, client, account)
+		attempt, _, err := b.limiters[0].Reserve(t.Context(), b.limits, client, account)
 		if attempt != nil || !errors.Is(err, full) {
 			t.Fatalf("got %v, %v, want no attempt and %v", attempt, err, full)
 		}
@@ -143,7 +143,7 @@ func TestFailedSaveOfOutcome(t *testing.T) {
 	right, gone := b.admit("192.0.2.2", "a"), b.admit("192.0.2.2", "a")
 	full := errors.New("disk full")
 	d.fail(full)
-	if err := right.Succeeded(t.Context(), b.now); !errors.Is(err, full) {
+	if err := right.Succeeded(t.Context()); !errors.Is(err, full) {
 		t.Errorf("Succeeded: got %v, want %v", err, full)
 	}
 	if err := gone.Abandoned(t.Context()); !errors.Is(err, full) {
@@ -166,7 +166,7 @@ func TestSaveOutlivesTheRequest(t *testing.T) {
 		t.Fatalf("Abandoned: %v", err)
 	}
 	b.restart(d)
-	if _, failures, _ := b.local.Rows(); failures != 0 {
+	if _, failures, _ := b.memory.Len(); failures != 0 {
 		t.Errorf("got %d accounts with failures, want none", failures)
 	}
 }
@@ -204,7 +204,7 @@ func TestSavesDoNotOvertake(t *testing.T) {
 			client := login.ClientOf(fmt.Sprint("192.0.2.", worker%4))
 			for i := range 60 {
 				account := login.AccountOf(fmt.Sprint((worker + i) % 3))
-				attempt, _, err := b.local.Reserve(context.Background(), b.now, b.limits, client, account)
+				attempt, _, err := b.limiters[0].Reserve(context.Background(), b.limits, client, account)
 				if err != nil {
 					t.Errorf("Reserve: %v", err)
 				}
@@ -213,7 +213,7 @@ func TestSavesDoNotOvertake(t *testing.T) {
 				}
 				switch (worker + i) % 4 {
 				case 0:
-					err = attempt.Succeeded(context.Background(), b.now)
+					err = attempt.Succeeded(context.Background())
 				case 1:
 					attempt.Failed()
 				default:
@@ -227,9 +227,9 @@ func TestSavesDoNotOvertake(t *testing.T) {
 	}
 	group.Wait()
 	d.saving = nil
-	want := b.local.Dump()
+	want := b.memory.Dump()
 	b.restart(d)
-	got := b.local.Dump()
+	got := b.memory.Dump()
 	if len(got) != len(want) {
 		t.Errorf("got %d rows after restart, want %d", len(got), len(want))
 	}

@@ -2,14 +2,12 @@ package login
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"time"
 )
 
-// Bounds of the limits. They keep the largest row below what the tables can
-// hold, and prevent overflow.
+// Bounds of the limits. They keep cells below maxCell, and prevent overflow.
 const (
 	maxPerClient = 1000
 	maxFree      = 256
@@ -58,18 +56,6 @@ func (l Limits) Validate() error {
 	return err
 }
 
-// begin returns the resolved limits of an attempt, unless ctx is done.
-func begin(ctx context.Context, limits Limits) (Limits, error) {
-	err := ctx.Err()
-	if err == nil {
-		limits, err = limits.resolve()
-	}
-	if err != nil {
-		return limits, fmt.Errorf("reserving login attempt: %w", err)
-	}
-	return limits, nil
-}
-
 // resolve replaces zero fields by their defaults and validates all.
 func (l Limits) resolve() (Limits, error) {
 	l.PerClient = cmp.Or(l.PerClient, 5)
@@ -113,10 +99,14 @@ func (l Limits) wait(failures int) time.Duration {
 	return min(wait, l.MaxWait)
 }
 
-// failuresToMaxWait is how many failures lead to the longest wait. Older
-// failures change nothing.
-func (l Limits) failuresToMaxWait() int {
-	failures := l.Free
+// spare is how many failures are kept beyond those that the longest wait
+// needs. An account with the longest wait can have spare+1 attempts in
+// flight and all of them abandoned, without a shorter wait as the result.
+const spare = 4
+
+// mostFailures is how many failures are kept. Older ones change no wait.
+func (l Limits) mostFailures() int {
+	failures := l.Free + spare
 	for wait := l.FirstWait; wait < l.MaxWait; wait *= 2 {
 		failures++
 	}

@@ -11,18 +11,19 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login/logintest"
 )
 
-func TestLocalAgainstModel(t *testing.T) {
+func TestMemoryAgainstModel(t *testing.T) {
 	t.Parallel()
 	logintest.CheckModel(t, func(*rapid.T) logintest.Setup {
-		disk := newDisk()
-		local := login.NewLocal(disk)
+		disk, now := newDisk(), time.Time{}
+		clock := func() time.Time { return now }
+		memory := login.NewMemory(clock, disk)
 		return logintest.Setup{
-			Next: func() login.Limiter { return local },
-			Restart: func(now time.Time) error {
-				local = login.NewLocal(disk)
-				return local.Restore(context.Background(), now)
+			Next:     func() *login.Limiter { return login.New(memory) },
+			SetClock: func(to time.Time) { now = to },
+			Restart: func() error {
+				memory = login.NewMemory(clock, disk)
+				return memory.Restore(context.Background())
 			},
-			Tolerance: login.Tolerance,
 		}
 	})
 }
@@ -31,11 +32,12 @@ func TestLocalAgainstModel(t *testing.T) {
 func TestSharedAgainstModel(t *testing.T) {
 	t.Parallel()
 	logintest.CheckModel(t, func(t *rapid.T) logintest.Setup {
-		cells := new(logintest.Cells)
-		gates := []*login.Shared{newShared(cells), newShared(cells), newShared(cells)}
+		cells := &logintest.Clock{Cells: login.NewMemory(time.Now, nil)}
+		gates := []*login.Limiter{newShared(cells), newShared(cells), newShared(cells)}
 		return logintest.Setup{
-			Next:     func() login.Limiter { return rapid.SampledFrom(gates).Draw(t, "gate") },
-			SetClock: cells.SetClock,
+			Next:      func() *login.Limiter { return rapid.SampledFrom(gates).Draw(t, "gate") },
+			SetClock:  cells.SetClock,
+			StepsBack: true,
 		}
 	})
 }

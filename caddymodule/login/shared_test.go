@@ -1,90 +1,11 @@
 package login_test
 
 import (
-	"bytes"
-	"log/slog"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login/logintest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
-
-func newShared(cells login.Cells) *login.Shared {
-	return login.NewShared(cells, time.Minute, outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "test"))
-}
-
-// gates are limiters that share cells, with a clock that the test moves. The
-// clocks of the gates are wrong.
-type gates struct {
-	testing.TB
-	cells  *logintest.Cells
-	gates  []*login.Shared
-	next   atomic.Int64
-	log    bytes.Buffer
-	now    time.Time
-	limits login.Limits
-}
-
-func newGates(t testing.TB, limits login.Limits) *gates {
-	g := &gates{TB: t, cells: new(logintest.Cells), now: start, limits: limits}
-	outages := outage.New(slog.New(slog.NewTextHandler(&g.log, nil)), slog.LevelError, "limiting logins")
-	for range 3 {
-		g.gates = append(g.gates, login.NewShared(g.cells, time.Minute, outages))
-	}
-	g.cells.SetClock(start)
-	return g
-}
-
-func (g *gates) pass(d time.Duration) {
-	g.now = g.now.Add(d)
-	g.cells.SetClock(g.now)
-}
-
-// try makes an attempt at the next gate.
-func (g *gates) try(address, email string) (login.Attempt, time.Duration) {
-	g.Helper()
-	gate := g.gates[int(g.next.Add(1))%len(g.gates)]
-	wrong := g.now.Add(-24 * time.Hour)
-	attempt, wait, err := gate.Reserve(g.Context(), wrong, g.limits, login.ClientOf(address), login.AccountOf(email))
-	if err != nil {
-		g.Errorf("Reserve(%q, %q): %v", address, email, err)
-	}
-	return attempt, wait
-}
-
-func (g *gates) admit(address, email string) login.Attempt {
-	g.Helper()
-	attempt, wait := g.try(address, email)
-	if attempt == nil {
-		g.Fatalf("%s at %s: refused for %v, want admitted", address, email, wait)
-	}
-	return attempt
-}
-
-func (g *gates) refuse(address, email string, want time.Duration) {
-	g.Helper()
-	attempt, wait := g.try(address, email)
-	if attempt != nil || wait != want {
-		g.Fatalf("%s at %s: got admitted %t, wait %v; want refused for %v", address, email, attempt != nil, wait, want)
-	}
-}
-
-func (g *gates) fail(address, email string, times int) {
-	g.Helper()
-	for range times {
-		g.admit(address, email).Failed()
-	}
-}
-
-func (g *gates) succeed(address, email string) {
-	g.Helper()
-	if err := g.admit(address, email).Succeeded(g.Context(), g.now.AddDate(1, 0, 0)); err != nil {
-		g.Fatalf("Succeeded: %v", err)
-	}
-}
 
 // Each read and each change is a request to the server.
 func TestSharedRequestsOfALogin(t *testing.T) {

@@ -9,34 +9,11 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-// limiter is a Local or several Shared, with a clock that the test moves.
-type limiter interface {
-	try(address, email string) (login.Attempt, time.Duration)
-	admit(address, email string) login.Attempt
-	fail(address, email string, times int)
-	succeed(address, email string)
-	refuse(address, email string, want time.Duration)
-	pass(d time.Duration)
-}
-
-// eachLimiter runs a test of the rule per client for both limiters.
-func eachLimiter(t *testing.T, limits login.Limits, test func(t *testing.T, l limiter)) {
-	t.Run("local", func(t *testing.T) {
-		t.Parallel()
-		b, _ := newDurableBench(t, limits)
-		test(t, b)
-	})
-	t.Run("shared", func(t *testing.T) {
-		t.Parallel()
-		test(t, newGates(t, limits))
-	})
-}
-
 // An office behind one address logs in: 20 successes leave the allowance, the
 // next five use it up.
 func TestSuccessesHaveALogOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	eachLimiter(t, login.Limits{}, func(_ *testing.T, l limiter) {
+	eachLimiter(t, login.Limits{}, func(_ *testing.T, l *bench) {
 		for i := range 20 {
 			l.succeed("192.0.2.1", fmt.Sprint("person", i))
 			l.pass(time.Second)
@@ -63,11 +40,11 @@ func TestSuccessesHaveALogOfTheirOwn(t *testing.T) {
 // of them. Expected: five guesses in a minute, as without.
 func TestSuccessesBuyNoGuesses(t *testing.T) {
 	t.Parallel()
-	eachLimiter(t, login.Limits{}, func(t *testing.T, l limiter) {
+	eachLimiter(t, login.Limits{}, func(t *testing.T, l *bench) {
 		guesses := 0
 		for range 50 {
 			if attempt, _ := l.try("192.0.2.1", "own"); attempt != nil {
-				if err := attempt.Succeeded(t.Context(), start); err != nil {
+				if err := attempt.Succeeded(t.Context()); err != nil {
 					t.Fatalf("Succeeded: %v", err)
 				}
 			}
@@ -85,7 +62,7 @@ func TestSuccessesBuyNoGuesses(t *testing.T) {
 // Attempts that succeed at the same instant never leave more than both logs.
 func TestParallelSuccesses(t *testing.T) {
 	t.Parallel()
-	eachLimiter(t, login.Limits{}, func(t *testing.T, l limiter) {
+	eachLimiter(t, login.Limits{}, func(t *testing.T, l *bench) {
 		var mu sync.Mutex
 		admitted := 0
 		var group sync.WaitGroup
@@ -96,7 +73,7 @@ func TestParallelSuccesses(t *testing.T) {
 					if attempt == nil {
 						continue
 					}
-					if err := attempt.Succeeded(t.Context(), start); err != nil {
+					if err := attempt.Succeeded(t.Context()); err != nil {
 						t.Errorf("Succeeded: %v", err)
 					}
 					mu.Lock()

@@ -41,8 +41,8 @@ const (
 	UsageReset    = "usage.reset"
 )
 
-// AuditEntry is one change, which is made after its entry is stored and can
-// fail then. It has no secrets.
+// AuditEntry is one change. A reset of counts can fail after its entry. It has
+// no secrets.
 type AuditEntry struct {
 	ID      string          `json:"id" doc:"The position of the entry in the audit log."`
 	At      time.Time       `json:"at" doc:"When the change was requested."`

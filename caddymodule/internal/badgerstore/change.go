@@ -205,7 +205,7 @@ func (s *Store) apply(st *step) {
 		s.ledger.PutToken(ledgerToken(k))
 	}
 	if n := len(st.After.Log); n > 0 {
-		s.shown.Store(&st.After.Log[n-1].ID)
+		s.shown.Store(new(st.After.Log[n-1].ID))
 	}
 }
 

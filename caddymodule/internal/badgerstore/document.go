@@ -88,7 +88,7 @@ func (s *Store) HolderOfKey(ctx context.Context, id string) (account string, err
 	err = s.ledger.Use(func() error {
 		return s.archive.eachKey(func(k *book.Key) error {
 			if k.ID == id {
-				holder.Store(&k.Account)
+				holder.Store(new(k.Account))
 				return errFull
 			}
 			return ctx.Err()
@@ -111,11 +111,7 @@ func (a *archive) eachKey(fn func(*book.Key) error) error {
 	}
 	for prefix, kind := range map[byte]token.Kind{prefixKeys: token.Key, prefixLogins: token.Login} {
 		err := scanParallel(a.db, []byte{prefix}, func(key, value []byte) error {
-			keys, err := book.SkimKeys(string(key[1:]), kind, value)
-			for i := 0; i < len(keys) && err == nil; i++ {
-				err = fn(keys[i])
-			}
-			return err
+			return book.SkimKeys(string(key[1:]), kind, value, fn)
 		})
 		if err != nil {
 			return err

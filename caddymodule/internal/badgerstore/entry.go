@@ -24,7 +24,7 @@ func (s *Store) loadEntries() error {
 		if it.Seek(behindEntries); it.Valid() {
 			s.lastEntry, err = parseEntryKey(it.Item().Key())
 		}
-		s.shown.Store(&s.lastEntry)
+		s.shown.Store(new(s.lastEntry))
 		return err
 	})
 }

@@ -75,7 +75,7 @@ func newGate(t testing.TB, db gate.Store, limit policy.Limit, more ...policy.Lim
 	}
 	return gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return db, nil },
-		Limiter:    func() (login.Limiter, error) { return login.NewLocal(nil), nil },
+		Limiter:    func() (*login.Limiter, error) { return login.New(login.NewMemory(time.Now, nil)), nil },
 		Assertions: newSigner(t), Server: plain{}, Reporter: plain{}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
 	})
 }

@@ -120,10 +120,10 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter := login.NewLocal(w.db.Engine.(login.Journal))
+	limiter := login.New(login.NewMemory(w.clock, w.db.Engine.(login.Journal)))
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return w.store, nil },
-		Limiter: func() (login.Limiter, error) { return limiter, nil },
+		Limiter: func() (*login.Limiter, error) { return limiter, nil },
 		Guesses: login.NewGuesses(), Enrol: w.enrol,
 		Assertions: newSigner(t), Server: w, Reporter: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
 	})

@@ -54,7 +54,7 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, d *decision, next H
 }
 
 // reserveAttempt reserves a login attempt, or refuses it.
-func (g *Gate) reserveAttempt(w http.ResponseWriter, r *http.Request, d *decision) (login.Attempt, *refusal.Refusal) {
+func (g *Gate) reserveAttempt(w http.ResponseWriter, r *http.Request, d *decision) (*login.Attempt, *refusal.Refusal) {
 	email, f := loginAccount(w, r)
 	if f != nil {
 		return nil, f
@@ -66,7 +66,7 @@ func (g *Gate) reserveAttempt(w http.ResponseWriter, r *http.Request, d *decisio
 	}
 	limits := g.Policy.LoginLimits
 	limits.Strict = d.Strict
-	attempt, wait, err := limiter.Reserve(r.Context(), g.Now(), limits, login.ClientOf(g.Server.Client(r)), login.AccountOf(email))
+	attempt, wait, err := limiter.Reserve(r.Context(), limits, login.ClientOf(g.Server.Client(r)), login.AccountOf(email))
 	switch {
 	case err != nil:
 		logFailure(g.outages.attempts, err)
@@ -84,7 +84,7 @@ type loginAnswer struct {
 	http.ResponseWriter
 	gate    *Gate
 	request *http.Request // for the service
-	attempt login.Attempt
+	attempt *login.Attempt
 }
 
 // Answered implements answer.Owner. 401 is a failed attempt; 2xx, or the 303
@@ -102,7 +102,7 @@ func (l *loginAnswer) Answered(status int) {
 		l.attempt.Failed()
 	case status >= 200 && status < 300 || status == http.StatusSeeOther:
 		result = outcome.LoginSucceeded
-		err = l.attempt.Succeeded(ctx, l.gate.Now())
+		err = l.attempt.Succeeded(ctx)
 	default:
 		err = l.attempt.Abandoned(ctx)
 	}

@@ -107,7 +107,7 @@ type Options struct {
 	// Store returns the store, or why there is none.
 	Store func() (Store, error)
 	// Limiter returns the login limiter, or why there is none.
-	Limiter func() (login.Limiter, error)
+	Limiter func() (*login.Limiter, error)
 	// Guesses limits unknown foreign tokens.
 	Guesses *login.Guesses
 	// Enrol creates the account of a user on a plan, unless it exists.

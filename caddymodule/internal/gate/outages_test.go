@@ -84,11 +84,11 @@ func newPatient(t *testing.T) *patient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter := login.NewLocal(p)
+	limiter := login.New(login.NewMemory(time.Now, p))
 	p.gate = gate.New(gate.Options{
 		Policy: compiled, Assertions: newSigner(t), Server: plain{}, Reporter: plain{}, Now: time.Now, Since: time.Since, Logger: zap.New(core),
 		Store:   func() (gate.Store, error) { return p, p.fault("store") },
-		Limiter: func() (login.Limiter, error) { return limiter, nil },
+		Limiter: func() (*login.Limiter, error) { return limiter, nil },
 	})
 	return p
 }

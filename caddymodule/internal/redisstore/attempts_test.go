@@ -27,7 +27,7 @@ import (
 type sharedGates struct {
 	testing.TB
 	stores []*gate
-	gates  []*login.Shared
+	gates  []*login.Limiter
 	next   atomic.Int64
 	log    bytes.Buffer
 	limits login.Limits
@@ -43,22 +43,22 @@ func openGates(t testing.TB, url string, timeout time.Duration) *sharedGates {
 	return g
 }
 
-// work tells whether all stores work.
+// work returns whether all stores work.
 func (g *sharedGates) work() bool {
 	return !slices.ContainsFunc(g.stores, func(s *gate) bool { return s.Check(g.Context()) != nil })
 }
 
-func (g *sharedGates) try(address, email string) (login.Attempt, time.Duration) {
+func (g *sharedGates) try(address, email string) (*login.Attempt, time.Duration) {
 	g.Helper()
 	gate := g.gates[int(g.next.Add(1))%len(g.gates)]
-	attempt, wait, err := gate.Reserve(g.Context(), time.Now(), g.limits, login.ClientOf(address), login.AccountOf(email))
+	attempt, wait, err := gate.Reserve(g.Context(), g.limits, login.ClientOf(address), login.AccountOf(email))
 	if err != nil {
 		g.Errorf("Reserve(%q, %q): %v", address, email, err)
 	}
 	return attempt, wait
 }
 
-func (g *sharedGates) admit(address, email string) login.Attempt {
+func (g *sharedGates) admit(address, email string) *login.Attempt {
 	g.Helper()
 	attempt, wait := g.try(address, email)
 	if attempt == nil {
@@ -151,47 +151,28 @@ func TestAttemptsParallelGuesses(t *testing.T) {
 	})
 }
 
-// movedClock lets the test set the clock, and Redis do the rest.
-type movedClock struct {
-	*redisstore.Attempts
-	now time.Time
-}
-
-func (m *movedClock) Read(ctx context.Context, key login.CellKey) (login.Cell, error) {
-	cell, err := m.Attempts.Read(ctx, key)
-	cell.Now = m.now
-	return cell, err
-}
-
-func (m *movedClock) Swap(ctx context.Context, key login.CellKey, change login.Change) (login.Cell, bool, error) {
-	change.Until = time.Now().Add(time.Hour)
-	change.Expires = time.Now().Add(max(time.Hour, change.Expires.Sub(m.now)))
-	cell, swapped, err := m.Attempts.Swap(ctx, key, change)
-	cell.Now = m.now
-	return cell, swapped, err
-}
-
 func TestAttemptsAgainstModel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	o := redisstore.Options{URL: server.URL()}
-	cells := []*movedClock{{Attempts: openStore(t, o).redis.Attempts()}, {Attempts: openStore(t, o).redis.Attempts()}}
+	cells := []*logintest.Clock{{Cells: openStore(t, o).redis.Attempts()}, {Cells: openStore(t, o).redis.Attempts()}}
 	outages := outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "test")
 	logintest.CheckModel(t, func(t *rapid.T) logintest.Setup {
 		if _, err := server.Do("FLUSHALL"); err != nil {
 			t.Fatal(err)
 		}
-		var gates []*login.Shared
+		var gates []*login.Limiter
 		for _, one := range cells {
 			gates = append(gates, login.NewShared(one, time.Minute, outages))
 		}
 		return logintest.Setup{
-			Next: func() login.Limiter { return rapid.SampledFrom(gates).Draw(t, "gate") },
+			Next: func() *login.Limiter { return rapid.SampledFrom(gates).Draw(t, "gate") },
 			SetClock: func(now time.Time) {
 				for _, one := range cells {
-					one.now = now
+					one.SetClock(now)
 				}
 			},
+			StepsBack: true,
 		}
 	})
 }
@@ -241,37 +222,38 @@ func TestAttemptsSwap(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	cells := openStore(t, redisstore.Options{URL: server.URL()}).redis.Attempts()
-	key := login.CellKey{Kind: login.ClientCell, ID: "id"}
+	key := login.CellKey{Kind: login.ClientCell}
 	soon, later := time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
 	one, two := []byte("\x00\r\n\xff"), bytes.Repeat([]byte{1, 0}, 1<<14)
 	for _, test := range []struct {
 		name        string
+		old         login.Cell
 		change      login.Change
 		want        []byte
 		wantSwapped bool
 	}{
-		{"another value than none", login.Change{Old: one, New: two, Until: soon, Expires: later}, nil, false},
-		{"new", login.Change{New: one, Until: soon, Expires: later}, one, true},
-		{"none, though there is one", login.Change{New: two, Until: soon, Expires: later}, one, false},
-		{"another value", login.Change{Old: two, New: one, Until: soon, Expires: later}, one, false},
-		{"late", login.Change{Old: one, New: two, Until: time.Now().Add(-time.Second), Expires: later}, one, false},
-		{"replaced", login.Change{Old: one, New: two, Until: soon, Expires: later}, two, true},
-		{"deleted", login.Change{Old: two, Until: soon, Expires: later}, nil, true},
-		{"expired", login.Change{New: one, Until: soon, Expires: time.Now().Add(-time.Hour)}, nil, true},
+		{"another value than none", login.Cell{Value: one, Until: soon}, login.Change{Value: two, Expires: later}, nil, false},
+		{"new", login.Cell{Until: soon}, login.Change{Value: one, Expires: later}, one, true},
+		{"none, though there is one", login.Cell{Until: soon}, login.Change{Value: two, Expires: later}, one, false},
+		{"another value", login.Cell{Value: two, Until: soon}, login.Change{Value: one, Expires: later}, one, false},
+		{"late", login.Cell{Value: one, Until: time.Now().Add(-time.Second)}, login.Change{Value: two, Expires: later}, one, false},
+		{"replaced", login.Cell{Value: one, Until: soon}, login.Change{Value: two, Expires: later}, two, true},
+		{"deleted", login.Cell{Value: two, Until: soon}, login.Change{Expires: later}, nil, true},
+		{"expired", login.Cell{Until: soon}, login.Change{Value: one, Expires: time.Now().Add(-time.Hour)}, nil, true},
 	} {
-		cell, swapped, err := cells.Swap(t.Context(), key, test.change)
+		cell, swapped, err := cells.Swap(t.Context(), key, test.old, test.change)
 		if err != nil || swapped != test.wantSwapped {
 			t.Errorf("%s: got swapped %t, %v, want %t", test.name, swapped, err, test.wantSwapped)
 		}
 		if test.name != "expired" && !bytes.Equal(cell.Value, test.want) {
 			t.Errorf("%s: got the value %x, want %x", test.name, cell.Value, test.want)
 		}
-		read, err := cells.Read(t.Context(), key)
-		if err != nil || !bytes.Equal(read.Value, test.want) || read.Now.Before(cell.Now) {
-			t.Errorf("%s: read %x at %v, %v, want %x after %v", test.name, read.Value, read.Now, err, test.want, cell.Now)
+		read := readAttempts(t.Context(), t, cells, key)
+		if !bytes.Equal(read.Value, test.want) || read.Now.Before(cell.Now) {
+			t.Errorf("%s: read %x at %v, want %x after %v", test.name, read.Value, read.Now, test.want, cell.Now)
 		}
-		if err == nil && len(read.Value) > 0 {
-			at := do(t, server, "PEXPIRETIME", "tollgate:c:{id}").(int64)
+		if len(read.Value) > 0 {
+			at := do(t, server, "PEXPIRETIME", "tollgate:c:{AAAAAAAAAAAAAAAAAAAAAA}").(int64)
 			if late := time.UnixMilli(at).Sub(later); late < 0 || late > time.Millisecond {
 				t.Errorf("%s: expires %v late, want at most a millisecond", test.name, late)
 			}
@@ -279,28 +261,39 @@ func TestAttemptsSwap(t *testing.T) {
 	}
 }
 
+func readAttempts(ctx context.Context, t *testing.T, cells *redisstore.Attempts, key login.CellKey) login.Cell {
+	t.Helper()
+	read, err := cells.Read(ctx, key)
+	if err != nil {
+		t.Fatalf("reading login attempts: %v", err)
+	}
+	return read[0]
+}
+
 // A change whose caller has given up is not made when the server goes on.
 func TestAttemptsLateChange(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	cells := openStore(t, redisstore.Options{URL: server.URL()}).redis.Attempts()
-	key := login.CellKey{Kind: login.AccountCell, ID: "id"}
+	key := login.CellKey{Kind: login.AccountCell}
 	// A change before loads the script: the late one is sent in one command.
-	cell, _, err := cells.Swap(t.Context(), key, login.Change{})
-	if err != nil {
+	if _, _, err := cells.Swap(t.Context(), key, login.Cell{}, login.Change{}); err != nil {
 		t.Fatal(err)
 	}
-	check(t, server.Pause())
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	until := cell.Now
-	_, _, err = cells.Swap(ctx, key, login.Change{New: []byte("late"), Until: until, Expires: until.Add(time.Hour)})
+	old := readAttempts(ctx, t, cells, key)
+	if left := old.Until.Sub(old.Now); left <= 0 || left > 100*time.Millisecond {
+		t.Errorf("got %v for a change, want at most the time that the caller waits", left)
+	}
+	check(t, server.Pause())
+	_, _, err := cells.Swap(ctx, key, old, login.Change{Value: []byte("late"), Expires: old.Now.Add(time.Hour)})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 	}
 	check(t, server.Resume())
 	// The connection is the same, so the server has executed the change.
-	if cell, err = cells.Read(t.Context(), key); err != nil || len(cell.Value) > 0 {
-		t.Errorf("got %q, %v, want no value", cell.Value, err)
+	if cell := readAttempts(t.Context(), t, cells, key); len(cell.Value) > 0 {
+		t.Errorf("got %q, want no value", cell.Value)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -27,11 +28,17 @@ const (
 	outdated = iota
 	written
 	otherRow
+	tooLate
 )
 
-// errConflict says that another gate changed an account after it was read, or
-// that a change came too late.
-var errConflict = errors.New("the account was changed at the same time")
+var (
+	// errConflict says that another gate changed an account after it was
+	// read.
+	errConflict = errors.New("the account was changed at the same time")
+
+	// errTooLate says that a change came too late. It is tried again, too.
+	errTooLate = fmt.Errorf("%w, or the change came too late: the server is slow, or the clocks of the servers differ", errConflict)
+)
 
 // newNumber returns a random number for a handle or a version. A counter would
 // repeat numbers after a deletion, and after lost writes.
@@ -181,6 +188,8 @@ func (c *change) write(ctx context.Context) error {
 		return damaged("reply", r.err)
 	case result == outdated:
 		return errConflict
+	case result == tooLate:
+		return errTooLate
 	case result == otherRow:
 		return book.ErrConflict
 	}

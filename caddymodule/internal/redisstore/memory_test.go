@@ -86,7 +86,7 @@ func TestMemory(t *testing.T) {
 
 	limiter := login.NewShared(s.redis.Attempts(), s.redis.Timeout(), outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "login"))
 	for n := range 10 {
-		_, _, err := limiter.Reserve(t.Context(), now, login.Limits{}, login.ClientOf(fmt.Sprint("203.0.113.", n)), login.AccountOf("one@example.com"))
+		_, _, err := limiter.Reserve(t.Context(), login.Limits{}, login.ClientOf(fmt.Sprint("203.0.113.", n)), login.AccountOf("one@example.com"))
 		check(t, err)
 	}
 	got["a client that tried to log in, for a minute"] = size("tollgate:c:*", 10)

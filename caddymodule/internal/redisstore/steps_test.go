@@ -249,8 +249,8 @@ func TestLateChange(t *testing.T) {
 		}
 		late := *c
 		late.until = s.Now().Add(-time.Millisecond).UnixMicro()
-		if err := late.write(t.Context()); !errors.Is(err, errConflict) {
-			t.Errorf("%s: a late change: got %v, want %v", name, err, errConflict)
+		if err := late.write(t.Context()); !errors.Is(err, errTooLate) {
+			t.Errorf("%s: a late change: got %v, want %v", name, err, errTooLate)
 		}
 		must(t, c.write(t.Context()))
 	}
@@ -363,50 +363,6 @@ func forgotten(t *testing.T, s *Store, k *book.Key, before int64) {
 func hashOf(text string) (hash token.Hash) {
 	copy(hash[:], strings.Repeat(text, 32))
 	return hash
-}
-
-// TestRowsOfChange: rows are written with the document, or nothing is, and a
-// deletion deletes them.
-func TestRowsOfChange(t *testing.T) {
-	t.Parallel()
-	s := openInside(t, redistest.Start(t))
-	change := func(writes ...book.Write) error {
-		return s.change(t.Context(), time.Now(), "acc_1", func(a *book.Account) error {
-			a.Rows = writes
-			return next(s)(a)
-		})
-	}
-	want := func(what, plan string, values ...string) {
-		t.Helper()
-		a, err := s.Get(t.Context(), "acc_1")
-		must(t, err)
-		rows, err := s.GetRows(t.Context(), book.Space{Account: "acc_1"}, "a", "b")
-		must(t, err)
-		if a.Plan != plan || string(rows[0].Value) != values[0] || string(rows[1].Value) != values[1] {
-			t.Errorf("%s: got the plan %s and the rows %q, want %s and %q", what, a.Plan, rows, plan, values)
-		}
-	}
-	row := func(key, value string) book.Row { return book.Row{Key: key, Value: []byte(value)} }
-	must(t, change(book.Write{Row: row("a", "1"), Check: true}))
-	want("a new account", "1", "1", "")
-	for what, write := range map[string]book.Write{
-		"no row":        {Row: book.Row{Key: "a"}, Check: true},
-		"another value": {Row: row("a", "3"), Check: true, Old: []byte("2")},
-		"some value":    {Row: row("c", "3"), Check: true, Old: []byte{}},
-	} {
-		if err := change(book.Write{Row: row("b", "2")}, write); !errors.Is(err, book.ErrConflict) {
-			t.Errorf("a change that expects %s: got %v, want %v", what, err, book.ErrConflict)
-		}
-	}
-	want("a change with a conflict", "1", "1", "")
-	must(t, change(book.Write{Row: row("b", "2"), Check: true}, book.Write{Row: book.Row{Key: "a"}, Check: true, Old: []byte("1")}))
-	want("a change of rows", "2", "", "2")
-	must(t, s.change(t.Context(), time.Now(), "acc_1", func(a *book.Account) error {
-		a.Exists, a.Rows = false, []book.Write{{Row: row("a", "4")}}
-		return nil
-	}))
-	must(t, change())
-	want("the next account", "1", "", "")
 }
 
 // TestDumpOfChanged: an account that changes while it is dumped is read again,

@@ -128,12 +128,12 @@ func (f *fleet) use() {
 		for n := range 4 {
 			who := login.AccountOf(fmt.Sprintf("user%d@example.com", n))
 			client := login.ClientOf(fmt.Sprintf("192.0.2.%d", i))
-			attempt, _, err := limiter.Reserve(f.Context(), time.Now(), attempts, client, who)
+			attempt, _, err := limiter.Reserve(f.Context(), attempts, client, who)
 			check(f, err)
 			switch {
 			case attempt == nil:
 			case n == 0:
-				check(f, attempt.Succeeded(f.Context(), time.Now()))
+				check(f, attempt.Succeeded(f.Context()))
 			case n == 1:
 				check(f, attempt.Abandoned(f.Context()))
 			default:

@@ -1,28 +1,33 @@
 package logintest
 
 import (
-	"bytes"
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-// Cells is a memory whose clock the test moves. It deletes cells at the
-// instant at which they expire. The zero Cells is empty.
+// Cells are the cells of a server: its clock and its failures are those of the
+// test.
 type Cells struct {
+	*login.Memory
+
 	mu    sync.Mutex
 	now   time.Time
-	cells map[login.CellKey]stored
 	err   error
+	keys  map[login.CellKey]bool // of all changes
 	reads int
 	swaps int
 }
 
-type stored struct {
-	value   []byte
-	expires time.Time
+// NewCells returns cells that are empty.
+func NewCells() *Cells {
+	c := &Cells{keys: make(map[login.CellKey]bool)}
+	c.Memory = login.NewMemory(func() time.Time { return c.now }, nil)
+	return c
 }
 
 // SetClock sets the time of the server.
@@ -39,27 +44,22 @@ func (c *Cells) Fail(err error) {
 	c.err = err
 }
 
-// Put stores a value that expires in a year.
-func (c *Cells) Put(key login.CellKey, value []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.put(key, value, c.now.AddDate(1, 0, 0))
-}
-
 // Values returns the values of all cells that have not expired.
 func (c *Cells) Values() map[login.CellKey][]byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	values := make(map[login.CellKey][]byte)
-	for key := range c.cells {
-		if value := c.get(key); value != nil {
-			values[key] = value
+	keys := slices.Collect(maps.Keys(c.keys))
+	cells, _ := c.Memory.Read(context.Background(), keys...) // it never fails
+	for i, key := range keys {
+		if len(cells[i].Value) > 0 {
+			values[key] = cells[i].Value
 		}
 	}
 	return values
 }
 
-// Calls returns how often Read and Swap were called.
+// Calls returns how many cells were read and how many changed.
 func (c *Cells) Calls() (reads, swaps int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,54 +67,57 @@ func (c *Cells) Calls() (reads, swaps int) {
 }
 
 // Read implements login.Cells.
-func (c *Cells) Read(ctx context.Context, key login.CellKey) (login.Cell, error) {
+func (c *Cells) Read(ctx context.Context, keys ...login.CellKey) ([]login.Cell, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reads++
-	if err := c.broken(ctx); err != nil {
-		return login.Cell{}, err
+	c.reads += len(keys)
+	if c.err != nil {
+		return nil, c.err
 	}
-	return login.Cell{Value: c.get(key), Now: c.now}, nil
+	return c.Memory.Read(ctx, keys...)
 }
 
 // Swap implements login.Cells.
-func (c *Cells) Swap(ctx context.Context, key login.CellKey, change login.Change) (login.Cell, bool, error) {
+func (c *Cells) Swap(ctx context.Context, key login.CellKey, old login.Cell, change login.Change) (login.Cell, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.swaps++
-	if err := c.broken(ctx); err != nil {
-		return login.Cell{}, false, err
-	}
-	if !bytes.Equal(c.get(key), change.Old) || c.now.After(change.Until) {
-		return login.Cell{Value: c.get(key), Now: c.now}, false, nil
-	}
-	c.put(key, change.New, change.Expires)
-	return login.Cell{Value: c.get(key), Now: c.now}, true, nil
-}
-
-func (c *Cells) broken(ctx context.Context) error {
 	if c.err != nil {
-		return c.err
+		return login.Cell{}, false, c.err
 	}
-	return ctx.Err()
+	c.keys[key] = true
+	return c.Memory.Swap(ctx, key, old, change)
 }
 
-func (c *Cells) get(key login.CellKey) []byte {
-	if one, ok := c.cells[key]; ok && one.expires.After(c.now) {
-		return bytes.Clone(one.value)
-	}
-	return nil
+// Clock shows cells at the time of a test. None of them expires, so that the
+// test can set the clock back.
+type Clock struct {
+	login.Cells
+	now time.Time
 }
 
-func (c *Cells) put(key login.CellKey, value []byte, expires time.Time) {
-	if c.cells == nil {
-		c.cells = make(map[login.CellKey]stored)
+// SetClock sets the time.
+func (c *Clock) SetClock(now time.Time) { c.now = now }
+
+// Read implements login.Cells.
+func (c *Clock) Read(ctx context.Context, keys ...login.CellKey) ([]login.Cell, error) {
+	cells, err := c.Cells.Read(ctx, keys...)
+	for i := range cells {
+		cells[i].Now = c.now
 	}
-	delete(c.cells, key)
-	if len(value) > 0 {
-		c.cells[key] = stored{bytes.Clone(value), expires}
-	}
+	return cells, err
 }
 
-// Interface guard.
-var _ login.Cells = (*Cells)(nil)
+// Swap implements login.Cells.
+func (c *Clock) Swap(ctx context.Context, key login.CellKey, old login.Cell, change login.Change) (login.Cell, bool, error) {
+	change.Expires = change.Expires.AddDate(50, 0, 0)
+	cell, swapped, err := c.Cells.Swap(ctx, key, old, change)
+	cell.Now = c.now
+	return cell, swapped, err
+}
+
+// Interface guards.
+var (
+	_ login.Cells = (*Cells)(nil)
+	_ login.Cells = (*Clock)(nil)
+)

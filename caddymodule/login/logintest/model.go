@@ -14,138 +14,210 @@ import (
 
 var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
+// tolerance is how far a clock may be behind the times of a cell.
+const tolerance = time.Minute
+
 // Setup is what CheckModel checks.
 type Setup struct {
 	// Next returns the limiter of the next attempt.
-	Next func() login.Limiter
-	// SetClock sets the clock of a remote memory. Nil if there is none.
+	Next func() *login.Limiter
+	// SetClock sets the clock of the cells.
 	SetClock func(now time.Time)
-	// Restart loads the limiter again, so that attempts in flight count as
+	// Restart loads the cells again, so that attempts in flight count as
 	// failed. Nil for no restarts.
-	Restart func(now time.Time) error
-	// Tolerance is how far the clock may lie behind. Zero for no steps back.
-	Tolerance time.Duration
+	Restart func() error
+	// StepsBack sets the clock back. The cells must not expire.
+	StepsBack bool
 }
 
-// model is the naive limiter: every admitted attempt, and the rules of the
-// package comment.
+// model is the naive limiter: the rules of the package comment over lists.
 type model struct {
 	limits   login.Limits
-	attempts []*entry
-	logins   []success
-	latest   time.Time     // latest reading of the clock
-	skew     time.Duration // added to readings after steps back
-
-	tolerance time.Duration // of steps back
+	clients  [3][]record
+	accounts [2][]record
 }
 
-type entry struct {
-	client, account int
-	at              time.Time
-	own             bool // from a client known at that time
-	counts          bool // as failure
-	moved           bool // to the log of successes
-	strict          bool // does not move
-	real            login.Attempt
+// record is something that counts in the cell of a client or account.
+type record struct {
+	kind   kind
+	client int
+	at     time.Time
 }
 
-type success struct {
-	client, account int
-	at              time.Time
+type kind int
+
+const (
+	attempt    kind = iota // of a client
+	success                // in the second log of a client
+	failure                // of an unknown client
+	ownFailure             // of a known client
+	known                  // the latest success of a known client
+)
+
+// attempted is an attempt in flight.
+type attempted struct {
+	client, account     int
+	clientAt, accountAt time.Time
+	kind                kind // of its failure
+	strict              bool // does not move
+	real                *login.Attempt
 }
 
-func (m *model) read(now time.Time) (instant, reading time.Time) {
-	reading = now.Add(m.skew)
-	if m.latest.Sub(reading) > m.tolerance {
-		m.skew += m.latest.Sub(reading)
-		reading = m.latest
+// view is a cell at one moment.
+type view struct {
+	records []record
+	instant time.Time
+	moved   bool
+}
+
+// look moves records to the past if the clock was set back.
+func look(records []record, now time.Time) view {
+	v := view{records: slices.Clone(records), instant: now}
+	for _, r := range records {
+		if r.at.After(v.instant) {
+			v.instant = r.at
+		}
 	}
-	if reading.After(m.latest) {
-		m.latest = reading
+	if back := v.instant.Sub(now); back > tolerance {
+		v.instant, v.moved = now, true
+		for i := range v.records {
+			v.records[i].at = v.records[i].at.Add(-back)
+		}
 	}
-	return m.latest, reading
+	return v
 }
 
-func (m *model) known(client, account int, instant time.Time) bool {
-	return slices.ContainsFunc(m.logins, func(of success) bool {
-		return of.client == client && of.account == account && of.at.Add(m.limits.KnownFor).After(instant)
+func (v *view) delete(which func(record) bool) { v.records = slices.DeleteFunc(v.records, which) }
+
+func (v *view) add(k kind, client int) { v.records = append(v.records, record{k, client, v.instant}) }
+
+// of returns the records of a kind, of one client or of all.
+func (v *view) of(k kind, client int) (of []record) {
+	for _, r := range v.records {
+		if r.kind == k && (r.client == client || client < 0) {
+			of = append(of, r)
+		}
+	}
+	return of
+}
+
+func (m *model) client(client int, now time.Time) view {
+	v := look(m.clients[client], now)
+	v.delete(func(r record) bool { return !r.at.Add(m.limits.Window).After(v.instant) })
+	return v
+}
+
+// account returns the account for a client, and the kind of its failures and
+// whose failures count together.
+func (m *model) account(account, client int, now time.Time) (v view, k kind, whose int) {
+	v = look(m.accounts[account], now)
+	var unknown []int
+	v.delete(func(r record) bool {
+		ended := r.kind == known && !r.at.Add(m.limits.KnownFor).After(v.instant)
+		if ended {
+			unknown = append(unknown, r.client)
+		}
+		return ended
 	})
+	v.delete(func(r record) bool { return r.kind == ownFailure && slices.Contains(unknown, r.client) })
+	m.forget(&v, failure, -1)
+	k, whose = failure, -1
+	if len(v.of(known, client)) > 0 {
+		k, whose = ownFailure, client
+		m.forget(&v, k, whose)
+	}
+	return v, k, whose
 }
 
-// opens is when the model admits.
-func (m *model) opens(client, account int, instant time.Time) time.Time {
-	var log []time.Time
-	own := m.known(client, account, instant)
-	count, last := 0, time.Time{}
-	for _, e := range m.attempts {
-		if e.client == client && !e.moved {
-			log = append(log, e.at)
-		}
-		if e.account == account && e.counts && e.own == own && (!own || e.client == client) {
-			if !last.IsZero() && !e.at.Before(last.Add(m.limits.Forget)) {
-				count = 0
-			}
-			count, last = count+1, e.at
-		}
-	}
-	var opens time.Time
-	if n := len(log); n >= m.limits.PerClient {
-		opens = log[n-m.limits.PerClient].Add(m.limits.Window)
-	}
-	if !last.IsZero() && !instant.Before(last.Add(m.limits.Forget)) {
-		count = 0
-	}
-	if count >= m.limits.Free {
-		wait := m.limits.FirstWait
-		for i := m.limits.Free; i < count && wait < m.limits.MaxWait; i++ {
-			wait *= 2
-		}
-		if at := last.Add(min(wait, m.limits.MaxWait)); at.After(opens) {
-			opens = at
-		}
-	}
-	return opens
-}
-
-// forgetOldest keeps four failures more than the longest wait needs.
-func (m *model) forgetOldest(of *entry) {
+// forget deletes failures before the last gap of Forget, and keeps four more
+// than the longest wait needs.
+func (m *model) forget(v *view, k kind, whose int) {
 	keep := m.limits.Free + 4
 	for wait := m.limits.FirstWait; wait < m.limits.MaxWait; wait *= 2 {
 		keep++
 	}
-	for _, e := range slices.Backward(m.attempts) {
-		if e.account == of.account && e.own == of.own && (!of.own || e.client == of.client) && e.counts {
-			e.counts = keep > 0
-			keep--
+	next, gap := v.instant, false
+	for i, r := range slices.Backward(v.records) {
+		if r.kind != k || whose >= 0 && r.client != whose {
+			continue
+		}
+		gap = gap || !r.at.Add(m.limits.Forget).After(next)
+		next = r.at
+		if keep--; gap || keep < 0 {
+			v.records = slices.Delete(v.records, i, i+1)
 		}
 	}
+}
+
+// clientOpens and accountOpens are when the model admits.
+func (m *model) clientOpens(v view) time.Time {
+	if log := v.of(attempt, -1); len(log) >= m.limits.PerClient {
+		return log[len(log)-m.limits.PerClient].at.Add(m.limits.Window)
+	}
+	return time.Time{}
+}
+
+func (m *model) accountOpens(v view, k kind, whose int) time.Time {
+	failed := v.of(k, whose)
+	if len(failed) < m.limits.Free {
+		return time.Time{}
+	}
+	wait := m.limits.FirstWait
+	for i := m.limits.Free; i < len(failed) && wait < m.limits.MaxWait; i++ {
+		wait *= 2
+	}
+	return failed[len(failed)-1].at.Add(min(wait, m.limits.MaxWait))
+}
+
+// reserve returns the wait, or counts the attempt.
+func (m *model) reserve(a *attempted, now time.Time) (wait time.Duration) {
+	client := m.client(a.client, now)
+	account, k, whose := m.account(a.account, a.client, now)
+	refuse := func(v view, opens time.Time, stored *[]record) {
+		if !opens.After(v.instant) {
+			return
+		}
+		wait = max(wait, opens.Sub(now))
+		if v.moved {
+			*stored = v.records
+		}
+	}
+	refuse(client, m.clientOpens(client), &m.clients[a.client])
+	refuse(account, m.accountOpens(account, k, whose), &m.accounts[a.account])
+	if wait > 0 {
+		return wait
+	}
+	client.add(attempt, a.client)
+	account.add(k, a.client)
+	m.forget(&account, k, whose)
+	a.clientAt, a.accountAt, a.kind = client.instant, account.instant, k
+	m.clients[a.client], m.accounts[a.account] = client.records, account.records
+	return 0
 }
 
 // abandon deletes a failure. A success may have cleared that of the attempt,
 // but not one of the same client at the same instant: these are alike.
-func (m *model) abandon(of *entry) {
-	for _, e := range m.attempts {
-		if e.client == of.client && e.account == of.account && e.own == of.own && e.at.Equal(of.at) && e.counts {
-			e.counts = false
-			return
-		}
+func (m *model) abandon(a *attempted, now time.Time) {
+	v, _, _ := m.account(a.account, a.client, now)
+	if i := slices.Index(v.records, record{a.kind, a.client, a.accountAt}); i >= 0 {
+		v.records = slices.Delete(v.records, i, i+1)
 	}
+	m.accounts[a.account] = v.records
 }
 
-func (m *model) succeed(of *entry, instant time.Time) {
-	moved := 0
-	for _, e := range m.attempts {
-		if e.client == of.client && e.account == of.account {
-			e.counts = false
-		}
-		if e.client == of.client && e.moved && e.at.Add(m.limits.Window).After(instant) {
-			moved++
-		}
+func (m *model) succeed(a *attempted, now time.Time) {
+	v, _, _ := m.account(a.account, a.client, now)
+	v.delete(func(r record) bool { return r.client == a.client })
+	v.add(known, a.client)
+	m.accounts[a.account] = v.records
+	if a.strict {
+		return
 	}
-	if of.at.Add(m.limits.Window).After(instant) && moved < 4*m.limits.PerClient {
-		of.moved = !of.strict
+	v = m.client(a.client, now)
+	if i := slices.Index(v.records, record{attempt, a.client, a.clientAt}); i >= 0 && len(v.of(success, -1)) < 4*m.limits.PerClient {
+		v.records[i].kind = success
 	}
-	m.logins = append(m.logins, success{of.client, of.account, instant})
+	m.clients[a.client] = v.records
 }
 
 // CheckModel checks that limiters agree with a naive model, with late
@@ -162,11 +234,10 @@ func CheckModel(t *testing.T, setup func(t *rapid.T) Setup) {
 			Forget:    10 * time.Minute,
 			KnownFor:  30 * time.Minute,
 		}
-		s := &session{Setup: setup(t), limits: limits, now: start}
-		s.model = &model{limits: limits, tolerance: s.Tolerance}
+		s := &session{Setup: setup(t), model: &model{limits: limits}, now: start}
 		actions := map[string]func(*rapid.T){
 			"reserve": s.reserve, "reserve2": s.reserve, "reserve3": s.reserve,
-			"fail":    func(t *rapid.T) { s.take(t).real.Failed() },
+			"fail":    func(t *rapid.T) { s.settle(t).real.Failed() },
 			"abandon": s.abandon,
 			"succeed": s.succeed,
 			"pass": func(t *rapid.T) {
@@ -176,7 +247,7 @@ func CheckModel(t *testing.T, setup func(t *rapid.T) Setup) {
 				s.now = s.now.Add(time.Duration(rapid.IntRange(1, 2000).Draw(t, "seconds")) * time.Second)
 			},
 		}
-		if s.Tolerance > 0 {
+		if s.StepsBack {
 			actions["step back"] = func(t *rapid.T) {
 				s.now = s.now.Add(-time.Duration(rapid.IntRange(1, 100).Draw(t, "seconds")) * time.Second)
 			}
@@ -192,89 +263,68 @@ func CheckModel(t *testing.T, setup func(t *rapid.T) Setup) {
 type session struct {
 	Setup
 	model    *model
-	limits   login.Limits
 	now      time.Time
-	inFlight []*entry
+	inFlight []*attempted
 }
 
-// clock passes the time to the limiters.
-func (s *session) clock() {
-	if s.SetClock != nil {
-		s.SetClock(s.now)
-	}
-}
-
-func (s *session) take(t *rapid.T) *entry {
+// settle returns an attempt in flight, whose outcome comes next.
+func (s *session) settle(t *rapid.T) *attempted {
 	if len(s.inFlight) == 0 {
 		t.Skip("nothing in flight")
 	}
-	s.clock()
+	s.SetClock(s.now)
 	i := rapid.IntRange(0, len(s.inFlight)-1).Draw(t, "in flight")
-	e := s.inFlight[i]
+	a := s.inFlight[i]
 	s.inFlight = slices.Delete(s.inFlight, i, i+1)
-	return e
+	return a
 }
 
 func (s *session) reserve(t *rapid.T) {
-	s.clock()
-	client, account := rapid.IntRange(0, 2).Draw(t, "client"), rapid.IntRange(0, 1).Draw(t, "account")
-	instant, reading := s.model.read(s.now)
-	opens := s.model.opens(client, account, instant)
-	limits := s.limits
-	limits.Strict = rapid.Bool().Draw(t, "strict")
-	attempt, wait, err := s.Next().Reserve(context.Background(), s.now, limits,
-		login.ClientOf(fmt.Sprint("192.0.2.", client)), login.AccountOf(fmt.Sprint(account)))
+	s.SetClock(s.now)
+	a := &attempted{
+		client: rapid.IntRange(0, 2).Draw(t, "client"), account: rapid.IntRange(0, 1).Draw(t, "account"),
+		strict: rapid.Bool().Draw(t, "strict"),
+	}
+	want := s.model.reserve(a, s.now)
+	limits := s.model.limits
+	limits.Strict = a.strict
+	var wait time.Duration
+	var err error
+	a.real, wait, err = s.Next().Reserve(context.Background(), limits,
+		login.ClientOf(fmt.Sprint("192.0.2.", a.client)), login.AccountOf(fmt.Sprint(a.account)))
 	if err != nil {
 		t.Fatalf("Reserve: %v", err)
 	}
-	if got, want := attempt != nil, !opens.After(instant); got != want {
-		t.Fatalf("got admitted %v, want %v (opens in %v, wait %v)", got, want, opens.Sub(reading), wait)
+	if wait != want || (a.real != nil) != (want == 0) {
+		t.Fatalf("got admitted %v, wait %v; want wait %v", a.real != nil, wait, want)
 	}
-	if attempt == nil {
-		if want := opens.Sub(reading); wait != want {
-			t.Fatalf("got wait %v, want %v", wait, want)
-		}
-		if rapid.Bool().Draw(t, "wait just that long") {
-			s.now = s.now.Add(wait)
-		}
-		return
+	if a.real != nil {
+		s.inFlight = append(s.inFlight, a)
+	} else if rapid.Bool().Draw(t, "wait just that long") {
+		s.now = s.now.Add(wait)
 	}
-	e := &entry{
-		client: client, account: account, at: instant, counts: true,
-		own: s.model.known(client, account, instant), strict: limits.Strict, real: attempt,
-	}
-	s.model.attempts = append(s.model.attempts, e)
-	s.model.forgetOldest(e)
-	s.inFlight = append(s.inFlight, e)
 }
 
 func (s *session) abandon(t *rapid.T) {
-	e := s.take(t)
-	if err := e.real.Abandoned(context.Background()); err != nil {
+	a := s.settle(t)
+	if err := a.real.Abandoned(context.Background()); err != nil {
 		t.Fatalf("Abandoned: %v", err)
 	}
-	s.model.abandon(e)
+	s.model.abandon(a, s.now)
 }
 
 func (s *session) succeed(t *rapid.T) {
-	e := s.take(t)
-	instant, _ := s.model.read(s.now)
-	if err := e.real.Succeeded(context.Background(), s.now); err != nil {
+	a := s.settle(t)
+	if err := a.real.Succeeded(context.Background()); err != nil {
 		t.Fatalf("Succeeded: %v", err)
 	}
-	s.model.succeed(e, instant)
+	s.model.succeed(a, s.now)
 }
 
-// restart sets the clock right. Another test covers steps of the clock over
-// a restart.
 func (s *session) restart(t *rapid.T) {
-	s.now = s.now.Add(s.model.skew)
-	if s.model.latest.After(s.now) {
-		s.now = s.model.latest
-	}
-	s.model.latest, s.model.skew = s.now, 0
+	s.SetClock(s.now)
 	s.inFlight = nil
-	if err := s.Restart(s.now); err != nil {
+	if err := s.Restart(); err != nil {
 		t.Fatalf("Restore: %v", err)
 	}
 }

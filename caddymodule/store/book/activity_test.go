@@ -42,7 +42,7 @@ func (w *watched) Commit(ctx context.Context, batches ...book.Batch) []error {
 			w.t.Errorf("a commit has two batches of %+v", b.Space)
 		}
 		of[[2]string{b.Account, b.Name}] = true
-		if w.before != nil {
+		if errs[i] = ctx.Err(); errs[i] == nil && w.before != nil {
 			errs[i] = w.before(b)
 		}
 		if errs[i] == nil {

@@ -119,6 +119,26 @@ func TestEventsOfLog(t *testing.T) {
 			t.Errorf("%s was added %d times", id, times)
 		}
 	}
+
+	// Another gate follows further meanwhile.
+	record("silent")
+	passed := 0
+	var silent func(e store.Entry) *store.Event
+	silent = func(store.Entry) *store.Event {
+		if passed++; passed == 1 {
+			record("silent")
+			_, _, _, err := gate(t, w).FollowLog(t.Context(), today, silent)
+			wantError(t, "following", err, nil)
+		}
+		return nil
+	}
+	for range 2 {
+		_, _, _, err := b.FollowLog(t.Context(), today, silent)
+		wantError(t, "following", err, nil)
+	}
+	if passed != 3 {
+		t.Errorf("two entries were passed %d times, want once, and the first again", passed)
+	}
 	if added, more := follow(gate(t, w)); added > 0 || more {
 		t.Errorf("a new gate finds %d events, more %v", added, more)
 	}
@@ -167,12 +187,11 @@ func TestClaimedMeanwhile(t *testing.T) {
 	other := gate(t, w.Engine)
 	add(t, b, event("evt_1", 1), event("evt_2", 2), event("evt_3", 3))
 	at := today.Add(time.Hour)
-	w.afterScan = func() {
-		wantClaim(t, other, at, 1, "evt_1")
-		wantError(t, "removing", other.RemoveEvent(t.Context(), "evt_2"), nil)
-	}
-	wantClaim(t, b, at, 9, "evt_3")
-	wantClaim(t, b, at.Add(time.Minute), 9, "evt_1", "evt_3")
+	w.afterScan = func() { wantClaim(t, other, at, 1, "evt_1") }
+	wantClaim(t, b, at, 1, "evt_2")
+	at = at.Add(time.Minute)
+	w.afterScan = func() { wantError(t, "removing", other.RemoveEvent(t.Context(), "evt_2"), nil) }
+	wantClaim(t, b, at, 9, "evt_1", "evt_3")
 	wantQueued(t, b, 2)
 
 	// A full queue drops an event that another gate claims.

@@ -8,8 +8,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// An engine that reads all documents when it opens skims them. That takes a part
-// of the time of Decode.
+// An engine that reads all documents when it opens skims them, which is faster
+// than Decode. What has another member than most, such as overrides or limits, is
+// decoded as a whole.
 
 // SkimAccount is Decode for an Account part, without Label and CreatedAt.
 func SkimAccount(id string, part []byte) (store.Account, error) {
@@ -18,26 +19,27 @@ func SkimAccount(id string, part []byte) (store.Account, error) {
 		switch _, field := s.head(); field {
 		case 1:
 			a.Plan = string(s.bytes())
+		case 2, 4:
+			s.skip()
 		case 3:
 			a.Disabled = s.bool()
-		case 5: // few accounts have overrides
+		default:
 			full, err := Decode(id, Parts{Account: part})
 			if err != nil {
 				return a, err
 			}
 			return full.Account, nil
-		default:
-			s.skip()
 		}
 	}
 	return a, s.err(id)
 }
 
-// SkimKeys is Decode for a part of keys of a kind, without Hint and CreatedAt.
-func SkimKeys(id string, kind token.Kind, part []byte) (keys []*Key, err error) {
-	s := newSkimmer(part)
-	for n := s.count(cborArray); n > 0; n-- {
-		k := &Key{Key: store.Key{Account: id, Kind: kind}}
+// SkimKeys calls fn with each key of a part, without Hint and CreatedAt. fn must
+// not keep the key.
+func SkimKeys(id string, kind token.Kind, part []byte, fn func(*Key) error) error {
+	s, k := newSkimmer(part), new(Key)
+	for i := range s.count(cborArray) {
+		*k = Key{Key: store.Key{Account: id, Kind: kind, Abilities: k.Abilities[:0]}}
 		for n := s.count(cborMap); n > 0; n-- {
 			switch _, field := s.head(); field {
 			case 1:
@@ -48,25 +50,43 @@ func SkimKeys(id string, kind token.Kind, part []byte) (keys []*Key, err error) 
 				for n := s.count(cborArray); n > 0; n-- {
 					k.Abilities = append(k.Abilities, string(s.bytes()))
 				}
+			case 4, 5:
+				s.skip()
 			case 6:
 				k.ExpiresAt = s.time()
 			case 7:
 				k.RevokedAt = s.time()
-			case 8, 9: // few keys have limits or addresses
-				a := Account{Account: store.Account{ID: id}}
-				err := a.decodeKeys(kind, part)
-				return a.Keys, err
 			case 10:
 				k.Root = string(s.bytes())
 			case 11:
 				s.failed = copy(k.Hash[:], s.bytes()) != len(k.Hash) || s.failed
 			default:
-				s.skip()
+				return decodeKeysFrom(i, id, kind, part, fn)
 			}
 		}
-		keys = append(keys, k)
+		err := s.err(id)
+		if err == nil {
+			err = fn(k)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return keys, s.err(id)
+	return s.err(id)
+}
+
+// decodeKeysFrom is SkimKeys for the keys from one on.
+func decodeKeysFrom(first uint64, id string, kind token.Kind, part []byte, fn func(*Key) error) error {
+	a := Account{Account: store.Account{ID: id}}
+	if err := a.decodeKeys(kind, part); err != nil {
+		return err
+	}
+	for _, k := range a.Keys[first:] {
+		if err := fn(k); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // The major types of CBOR.

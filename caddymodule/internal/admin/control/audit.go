@@ -24,7 +24,7 @@ func (s *server) registerAudit(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-audit", Method: http.MethodGet, Path: "/tollgate/audit", Tags: []string{"audit"},
 		Summary:     "List who changed what",
-		Description: fmt.Sprintf("One page at a time. No change over this API is missing in it: an entry and its change are written in one step. A new login token is not a change. Entries are kept for %d days and have no secrets.", store.ReportsFor),
+		Description: fmt.Sprintf("One page at a time. No change over this API is missing in it: an entry and its change are one step. Only a reset of counts can fail after its entry. A new login token is not a change. Entries are kept for %d days and have no secrets.", store.ReportsFor),
 	}), answer(s, s.listAudit))
 }
 

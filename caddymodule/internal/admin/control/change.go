@@ -67,7 +67,7 @@ func (with *session) setAccount(ctx context.Context, a *book.Account, set api.Ac
 }
 
 // accountEntry returns an account for an entry. The label is usually an e-mail,
-// and entries outlive the account, so they only tell that it has changed.
+// and entries outlive the account, so they only have whether it has changed.
 func accountEntry(account store.Account, labelChanged bool) any {
 	return struct {
 		api.Account

@@ -253,3 +253,15 @@ func TestKeyAddresses(t *testing.T) {
 		g.refused(t, http.StatusBadRequest, "invalid_request", "POST", keysPath, `{"kind":"login",`+member+`}`)
 	}
 }
+
+// TestTokenMoved: the token of an imported key that has just expired can be a
+// key of another account before the expiry is put off. Then the key has ended.
+func TestTokenMoved(t *testing.T) {
+	t.Parallel()
+	s := new(steps)
+	g := newGateOver(t, s)
+	g.account(t, "acc_1", "starter")
+	key := keysPath + "/" + g.issue(t, `{"name":"ci","ttl":"1h"}`).ID
+	s.after = func(errs []error) { errs[0] = store.ErrTokenTaken }
+	g.refused(t, http.StatusNotFound, "not_found", "PATCH", key, `{"ttl":"1d"}`)
+}

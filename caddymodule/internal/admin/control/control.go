@@ -7,8 +7,9 @@
 // Package api has the types, and package client is the client of both.
 //
 // A change of an account or its keys and its entry in the audit log are one
-// step, so the log has each change that was made, and no other. The events are
-// made from the log. A request that changes nothing adds no entry and no event.
+// step, so the log has each change that was made, and no other; but the entry of
+// a reset of counts comes first. The events are made from the log. A request
+// that changes nothing adds no entry and no event.
 //
 // Every refusal has the shape of package apierror. The OpenAPI document is
 // at GET /tollgate/openapi.json.

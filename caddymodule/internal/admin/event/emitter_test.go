@@ -161,8 +161,9 @@ func TestFollowedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db, got := open(t), new(emitted)
+		var e *event.Emitter
 		for range 3 {
-			emitter(t, db, got)
+			e = emitter(t, db, got)
 		}
 		const changes = 1200 // more than are read at once
 		for range changes {
@@ -172,6 +173,13 @@ func TestFollowedOnce(t *testing.T) {
 		synctest.Wait()
 		if n, err := db.QueuedEvents(t.Context()); err != nil || n != changes || len(got.get()) != changes {
 			t.Errorf("got %d events, %v, and %d were published; want %d", n, err, len(got.get()), changes)
+		}
+		for range changes {
+			record(t, db, changed())
+		}
+		e.Follow() // makes all at once
+		if n := len(got.get()); n != 2*changes {
+			t.Errorf("%d events were published, want %d", n, 2*changes)
 		}
 	})
 }

@@ -81,8 +81,8 @@ func (r *Refused) Add(row store.Refused) {
 	}
 }
 
-// add counts a row. The caller holds mu. The rows without an account are few:
-// one for each day, endpoint and code.
+// add counts a row. The caller holds mu. There is one row without an
+// account for each day, endpoint and code.
 func (r *Refused) add(row store.Refused) {
 	calls := row.Calls
 	row.Calls = 0

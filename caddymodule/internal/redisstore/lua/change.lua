@@ -6,13 +6,13 @@
 -- ARGV: the version that was read, or nothing for a new document; until when
 -- the change may be made, or 0; number of fields; fields and values; number of
 -- writes; writes; entries.
--- Returns the result (1 changed, 0 another version or too late, 2 a row is not
--- as expected), the time, and the first entries of the queue.
+-- Returns the result (0 another version, 1 changed, 2 a row is not as expected,
+-- 3 too late), the time, and the first entries of the queue.
 
 local queue = KEYS[5]
 if (redis.call('HGET', KEYS[4], 'v') or '') ~= ARGV[1] then return {0, now} end
 local deadline = tonumber(ARGV[2])
-if deadline > 0 and now >= deadline then return {0, now} end
+if deadline > 0 and now >= deadline then return {3, now} end
 local fields = tonumber(ARGV[3])
 local first = 5 + 2 * fields
 local last = first + 4 * ARGV[first - 1] - 1

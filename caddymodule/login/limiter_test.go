@@ -10,69 +10,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-
-// loose has a high limit per client, for tests of the rule per account.
-var loose = login.Limits{PerClient: 1000}
-
-// bench is a Local with a clock that the test moves.
-type bench struct {
-	testing.TB
-	local  *login.Local
-	now    time.Time
-	limits login.Limits
-}
-
-func newBench(t testing.TB, limits login.Limits) *bench {
-	return &bench{TB: t, local: login.NewLocal(nil), now: start, limits: limits}
-}
-
-func (b *bench) try(address, email string) (login.Attempt, time.Duration) {
-	b.Helper()
-	attempt, wait, err := b.local.Reserve(
-		context.Background(), b.now, b.limits, login.ClientOf(address), login.AccountOf(email))
-	if err != nil {
-		b.Fatalf("Reserve(%q, %q): %v", address, email, err)
-	}
-	return attempt, wait
-}
-
-func (b *bench) admit(address, email string) login.Attempt {
-	b.Helper()
-	attempt, wait := b.try(address, email)
-	if attempt == nil {
-		b.Fatalf("%s at %s: refused for %v, want admitted", address, email, wait)
-	}
-	return attempt
-}
-
-func (b *bench) fail(address, email string, times int) {
-	b.Helper()
-	for range times {
-		b.admit(address, email).Failed()
-	}
-}
-
-func (b *bench) succeed(address, email string) {
-	b.Helper()
-	if err := b.admit(address, email).Succeeded(context.Background(), b.now); err != nil {
-		b.Fatalf("Succeeded: %v", err)
-	}
-}
-
-func (b *bench) refuse(address, email string, want time.Duration) {
-	b.Helper()
-	attempt, wait := b.try(address, email)
-	if attempt != nil {
-		b.Fatalf("%s at %s: admitted, want refused for %v", address, email, want)
-	}
-	if wait != want {
-		b.Fatalf("%s at %s: got wait %v, want %v", address, email, wait, want)
-	}
-}
-
-func (b *bench) pass(d time.Duration) { b.now = b.now.Add(d) }
-
 func TestClientHasFiveAttemptsInAnyMinute(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, login.Limits{})
@@ -114,7 +51,7 @@ func TestAbandonedKeepOtherFailures(t *testing.T) {
 	b := newBench(t, login.Limits{PerClient: 1000, Free: 5, FirstWait: time.Second, MaxWait: time.Second})
 	b.fail("192.0.2.1", "a", 5)
 	for range 10 {
-		var pending []login.Attempt
+		var pending []*login.Attempt
 		for range 5 {
 			b.pass(time.Second)
 			pending = append(pending, b.admit("192.0.2.1", "a"))
@@ -145,18 +82,18 @@ func TestLimitsOfTheAttemptApply(t *testing.T) {
 
 func TestReserveInvalidCalls(t *testing.T) {
 	t.Parallel()
-	tr := login.NewLocal(nil)
+	b := newBench(t, loose)
 	client, account := login.ClientOf("192.0.2.1"), login.AccountOf("a")
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, _, err := tr.Reserve(done, start, loose, client, account); !errors.Is(err, context.Canceled) {
+	if _, _, err := b.limiters[0].Reserve(done, loose, client, account); !errors.Is(err, context.Canceled) {
 		t.Errorf("done context: got %v, want %v", err, context.Canceled)
 	}
 	bad := login.Limits{PerClient: -1}
-	if _, _, err := tr.Reserve(t.Context(), start, bad, client, account); !errors.Is(err, login.ErrLimits) {
+	if _, _, err := b.limiters[0].Reserve(t.Context(), bad, client, account); !errors.Is(err, login.ErrLimits) {
 		t.Errorf("bad limits: got %v, want %v", err, login.ErrLimits)
 	}
-	if clients, failures, _ := tr.Rows(); clients != 0 || failures != 0 {
+	if clients, failures, _ := b.memory.Len(); clients != 0 || failures != 0 {
 		t.Errorf("got %d and %d rows, want none", clients, failures)
 	}
 }
