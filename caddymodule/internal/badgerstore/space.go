@@ -3,6 +3,7 @@ package badgerstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -14,10 +15,17 @@ import (
 func (s *Store) GetRows(_ context.Context, of book.Space, keys ...string) ([]book.Row, error) {
 	list := make([]book.Row, len(keys))
 	err := s.ledger.Use(func() error {
-		return s.archive.view(func(txn *badger.Txn) (err error) {
+		return s.archive.view(func(txn *badger.Txn) error {
 			for i, key := range keys {
 				list[i].Key = key
-				if list[i].Value, err = valueTxn(txn, rowKey(of, key)); err != nil {
+				item, err := txn.Get(rowKey(of, key))
+				if errors.Is(err, badger.ErrKeyNotFound) {
+					continue
+				}
+				if err == nil {
+					list[i], err = rowOf(item, len(rowKey(of, "")))
+				}
+				if err != nil {
 					return err
 				}
 			}

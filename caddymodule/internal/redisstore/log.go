@@ -128,23 +128,27 @@ func (s *Store) publishOrphans(ctx context.Context) {
 
 // publishMarked publishes the queues of accounts with a mark from before a time.
 func (s *Store) publishMarked(ctx context.Context, before time.Time) error {
-	marks, err := ask(ctx, s.client, "the accounts with new entries", func(b rueidis.Builder) rueidis.Completed {
-		return b.Zrangebyscore().Key(s.pendingKey()).Min("-inf").Max(decimal(before.UnixMicro())).Limit(0, queuePage).Build()
-	}, (*rueidis.RedisMessage).AsStrSlice)
-	if err != nil {
-		return err
-	}
-	for _, mark := range marks {
-		account, _, _ := strings.Cut(mark, " ")
-		entries, err := s.queue(ctx, account)
-		if err == nil {
-			err = s.publish(ctx, account, entries, mark)
-		}
+	for {
+		marks, err := ask(ctx, s.client, "the accounts with new entries", func(b rueidis.Builder) rueidis.Completed {
+			return b.Zrangebyscore().Key(s.pendingKey()).Min("-inf").Max(decimal(before.UnixMicro())).Limit(0, queuePage).Build()
+		}, (*rueidis.RedisMessage).AsStrSlice)
 		if err != nil {
 			return err
 		}
+		for _, mark := range marks {
+			account, _, _ := strings.Cut(mark, " ")
+			entries, err := s.queue(ctx, account)
+			if err == nil {
+				err = s.publish(ctx, account, entries, mark)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if len(marks) < queuePage {
+			return nil
+		}
 	}
-	return nil
 }
 
 // oldestEntry is the least time of entries that are kept.

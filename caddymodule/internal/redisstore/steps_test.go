@@ -184,12 +184,18 @@ func TestEntriesOnce(t *testing.T) {
 		_, err := s.client.runWrite(t.Context(), appendScript, []string{s.logKey()}, append([]string{"0"}, some...))
 		must(t, err)
 	}
+	for i := range queuePage { // of gates that ended before their changes
+		must(t, (&change{Store: s, id: fmt.Sprint("acc_", i+2), step: c.step}).pend(t.Context()))
+	}
 	errs := make(chan error, 4)
 	for range cap(errs) {
 		go func() { errs <- s.publishMarked(t.Context(), s.Now()) }()
 	}
 	for range cap(errs) {
 		must(t, <-errs)
+	}
+	if left, err := server.Do("ZCARD", s.pendingKey()); err != nil || left != int64(0) {
+		t.Errorf("%v marks are left (%v)", left, err)
 	}
 	got := recorded(t, b, "acc_1")
 	if len(got) != entries {

@@ -139,7 +139,7 @@ type Row struct {
 	Key   string // without characters below a space, except NUL
 	Value []byte
 	// Expires is when the row is deleted, zero for never. A row with a time
-	// in the past does not exist.
+	// in the past does not exist. An engine may keep it in whole seconds.
 	Expires time.Time
 }
 
