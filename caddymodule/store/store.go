@@ -129,9 +129,9 @@ func (unavailable) Is(target error) bool { return target == ErrUnavailable }
 // Grants finds what a token grants.
 type Grants interface {
 	// Grant returns what the token with this hash grants at now, or
-	// ErrNoGrant. It never waits for a disk of this machine. A Grant that is Cached may be
-	// out of date if another gate has changed the account. Then Take
-	// returns ErrChanged. ErrNoGrant is never from a cache.
+	// ErrNoGrant. It never waits for a disk of this machine. A Grant that is
+	// Cached may be out of date if another gate has changed the account. Then
+	// Take returns ErrChanged. ErrNoGrant is never from a cache.
 	Grant(ctx context.Context, hash token.Hash, now time.Time) (Grant, error)
 
 	// Confirm is Grant without a cache. Use it before you refuse a request

@@ -162,11 +162,11 @@ func (s *Store) write(at time.Time, steps []*step) error {
 func (s *Store) changes(st *step, at time.Time, claimed map[token.Hash]string) ([]change, error) {
 	id := st.After.ID
 	for _, k := range st.Put {
-		holder, taken := claimed[k.Hash]
+		other, taken := claimed[k.Hash]
 		if !taken {
-			holder, taken = s.ledger.TokenHolder(&k.Hash, at)
+			other, taken = s.ledger.AccountOfToken(&k.Hash, at)
 		}
-		if taken && holder != id {
+		if taken && other != id {
 			return nil, store.ErrTokenTaken
 		}
 	}

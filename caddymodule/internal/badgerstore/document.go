@@ -73,8 +73,8 @@ func (s *Store) List(_ context.Context, after string, limit int, keys bool) (lis
 // Holder implements book.Engine. The ledger has the tokens that are live.
 func (s *Store) Holder(_ context.Context, hash token.Hash) (account string, err error) {
 	err = s.ledger.Use(func() error {
-		holder, found := s.ledger.TokenHolder(&hash, time.Unix(0, 0))
-		if account = holder; !found {
+		known, found := s.ledger.AccountOfToken(&hash, time.Unix(0, 0))
+		if account = known; !found {
 			return store.ErrNotFound
 		}
 		return nil

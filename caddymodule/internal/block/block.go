@@ -149,7 +149,7 @@ func (p *Parser) assign(l Line) error {
 				*place = true
 				continue
 			}
-			err = p.turn(place, l.name(), args[0])
+			err = p.setSwitch(place, l.name(), args[0])
 		default:
 			if len(args) == 0 {
 				return p.WrongArguments(l.syntax)
@@ -169,7 +169,8 @@ func (p *Parser) assign(l Line) error {
 	return nil
 }
 
-func (p *Parser) turn(place *bool, name, word string) error {
+// setSwitch reads the word of a switch.
+func (p *Parser) setSwitch(place *bool, name, word string) error {
 	if *place = word == "on"; *place || word == "off" {
 		return nil
 	}

@@ -240,7 +240,7 @@ func (c *Call) price() *refusal.Refusal {
 // take takes the cost of the call from all limits in one step.
 func (c *Call) take() *refusal.Refusal {
 	rooms := c.newRooms()
-	admitted, err := c.store.Take(c.request.Context(), c.counted(), c.limits, rooms)
+	admitted, err := c.store.Take(c.request.Context(), c.storeCall(), c.limits, rooms)
 	if err != nil {
 		// Nothing is given back: the call may not be counted.
 		c.rooms = nil
@@ -411,7 +411,7 @@ func (c *Call) refund() {
 	if c.uncounted {
 		return
 	}
-	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counted()); err != nil {
+	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.storeCall()); err != nil {
 		logFailure(c.gate.outages.refund, err, c.logAttrs()...)
 		return
 	}

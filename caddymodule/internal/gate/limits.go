@@ -35,16 +35,16 @@ func (c *Call) newRooms() []store.Room {
 // readRooms reads the rooms of the limits, and counts nothing.
 func (c *Call) readRooms() error {
 	rooms := c.newRooms()
-	if err := c.store.Rooms(c.request.Context(), c.counted(), c.limits, rooms); err != nil {
+	if err := c.store.Rooms(c.request.Context(), c.storeCall(), c.limits, rooms); err != nil {
 		return err
 	}
 	c.rooms = rooms
 	return nil
 }
 
-// counted returns the call as the store counts it. The decision about it ends
+// storeCall returns the call as the store counts it. The decision about it ends
 // with the day, the key or an override, whichever is first.
-func (c *Call) counted() store.Call {
+func (c *Call) storeCall() store.Call {
 	call := store.Call{
 		Account: c.grant.Account, Endpoint: c.endpoint.Name, At: c.began, Day: c.day.Day, Cost: c.cost,
 		Handle: c.grant.Handle, Version: c.grant.Version, Until: c.day.End,

@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// Store is what the gate uses of a store. See package store for what the
-// methods promise.
+// Store is what the gate uses of a store: of a book.Book. See packages store and
+// book for what the methods promise.
 type Store interface {
 	store.Grants
 	store.Counter

@@ -66,7 +66,7 @@ func takePace(t *testing.T, s *Store, call store.Call, limit store.Limit, cost i
 	r := reader{reply: reply}
 	got := paceReply{result: r.int(), now: r.int()}
 	r.int() // generation
-	for range counted {
+	for range callCounters {
 		r.int()
 	}
 	got.debt, got.part = r.int(), r.int()

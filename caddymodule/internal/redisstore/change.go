@@ -32,12 +32,12 @@ const (
 )
 
 var (
-	// errConflict says that another gate changed an account after it was
+	// errOutdated says that another gate changed an account after it was
 	// read.
-	errConflict = errors.New("the account was changed at the same time")
+	errOutdated = errors.New("the account was changed at the same time")
 
 	// errTooLate says that a change came too late. It is tried again, too.
-	errTooLate = fmt.Errorf("%w, or the change came too late: the server is slow, or the clocks of the servers differ", errConflict)
+	errTooLate = fmt.Errorf("%w, or the change came too late: the server is slow, or the clocks of the servers differ", errOutdated)
 )
 
 // newNumber returns a random number for a handle or a version. A counter would
@@ -70,7 +70,7 @@ func (s *Store) change(ctx context.Context, at time.Time, id string, edit func(*
 	defer cancel()
 	for {
 		err := s.newChange(at, id, edit).run(ctx)
-		if !errors.Is(err, errConflict) {
+		if !errors.Is(err, errOutdated) {
 			return err
 		}
 		if !sleep(ctx, rand.N(5*time.Millisecond)) {
@@ -142,8 +142,8 @@ func (c *change) confirmDeleted(ctx context.Context) error {
 	return err
 }
 
-// begun limits the time of the change, which began at a server time.
-func (c *change) begun(at int64) {
+// limitTime limits the time of the change, which began at a server time.
+func (c *change) limitTime(at int64) {
 	until := at + changeWithin.Microseconds()
 	if c.until == 0 || until < c.until {
 		c.until = until
@@ -187,7 +187,7 @@ func (c *change) write(ctx context.Context) error {
 	case r.err != nil:
 		return damaged("reply", r.err)
 	case result == outdated:
-		return errConflict
+		return errOutdated
 	case result == tooLate:
 		return errTooLate
 	case result == otherRow:
@@ -274,7 +274,7 @@ func (c *change) settle(ctx context.Context) error {
 		for _, key := range []string{c.tokenKey(k.Hash), c.idKey(k.ID)} {
 			// Not by its hash: the server may not know the script.
 			add(func(b rueidis.Builder) rueidis.Completed {
-				return forgetScript.byText(b, []string{key}, []string{entry{account: c.id, key: k.ID}.of(), decimal(c.made)})
+				return forgetScript.byText(b, []string{key}, []string{tokenEntry{account: c.id, key: k.ID}.of(), decimal(c.made)})
 			})
 		}
 	}

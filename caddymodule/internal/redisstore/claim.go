@@ -28,58 +28,58 @@ const (
 	claimedFor = time.Minute
 )
 
-// entry says which account and key a token belongs to, or an id of a key. It
-// is written before the document, and means nothing without the key.
-type entry struct {
+// tokenEntry says which account and key a token belongs to, or an id of a key.
+// It is written before the document, and means nothing without the key.
+type tokenEntry struct {
 	account, key string
 	at           int64 // when it was written, in microseconds of the server
 }
 
 // of is the part of an entry that says what it belongs to.
-func (e entry) of() string { return e.account + " " + e.key }
+func (e tokenEntry) of() string { return e.account + " " + e.key }
 
 // String returns the entry as the server has it.
-func (e entry) String() string { return e.of() + " " + decimal(e.at) }
+func (e tokenEntry) String() string { return e.of() + " " + decimal(e.at) }
 
-func parseEntry(text string) (e entry, err error) {
+func parseTokenEntry(text string) (e tokenEntry, err error) {
 	account, rest, found := strings.Cut(text, " ")
 	// An id of a key is without spaces in this program, and not in others.
 	last := strings.LastIndexByte(rest, ' ')
 	if !found || last < 0 {
 		return e, damaged("a token", errShort)
 	}
-	e = entry{account: account, key: rest[:last]}
+	e = tokenEntry{account: account, key: rest[:last]}
 	if e.at, err = strconv.ParseInt(rest[last+1:], 10, 64); err != nil {
 		return e, damaged("a token", err)
 	}
 	return e, nil
 }
 
-// entry reads an entry. The error is store.ErrNotFound if there is none.
-func (s *Store) entry(ctx context.Context, key string) (entry, error) {
+// tokenEntry reads an entry. The error is store.ErrNotFound if there is none.
+func (s *Store) tokenEntry(ctx context.Context, key string) (tokenEntry, error) {
 	reply, err := s.client.one(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Get().Key(key).Build() })
 	if err != nil {
-		return entry{}, err
+		return tokenEntry{}, err
 	}
 	if reply.IsNil() {
-		return entry{}, store.ErrNotFound
+		return tokenEntry{}, store.ErrNotFound
 	}
 	text, err := reply.ToString()
 	if err != nil {
-		return entry{}, damaged("a token", err)
+		return tokenEntry{}, damaged("a token", err)
 	}
-	return parseEntry(text)
+	return parseTokenEntry(text)
 }
 
 // claimOf returns the call of claimScript for a token. old may be replaced.
 func (s *Store) claimOf(k *book.Key, old string) call {
-	return call{[]string{s.tokenKey(k.Hash)}, []string{entry{account: k.Account, key: k.ID}.of(), expiry(k, expiredFor), old}}
+	return call{[]string{s.tokenKey(k.Hash)}, []string{tokenEntry{account: k.Account, key: k.ID}.of(), expiry(k, expiredFor), old}}
 }
 
 // claimOfID returns the call of claimScript for the id of a key. It lives as
 // long as the key is listed.
 func (s *Store) claimOfID(k *book.Key) call {
-	return call{[]string{s.idKey(k.ID)}, []string{entry{account: k.Account, key: k.ID}.of(), expiry(k, listedFor), "*"}}
+	return call{[]string{s.idKey(k.ID)}, []string{tokenEntry{account: k.Account, key: k.ID}.of(), expiry(k, listedFor), "*"}}
 }
 
 // expiry is when an entry of a key expires, in milliseconds, empty for never.
@@ -94,7 +94,7 @@ func expiry(k *book.Key, later time.Duration) string {
 type claimed struct {
 	written bool
 	now     int64
-	entry   entry // as it is now
+	entry   tokenEntry // as it is now
 }
 
 func readClaimed(reply []rueidis.RedisMessage) (c claimed, err error) {
@@ -104,7 +104,7 @@ func readClaimed(reply []rueidis.RedisMessage) (c claimed, err error) {
 	if r.err != nil {
 		return c, damaged("a token", r.err)
 	}
-	c.entry, err = parseEntry(text)
+	c.entry, err = parseTokenEntry(text)
 	return c, err
 }
 
@@ -133,7 +133,7 @@ func (c *change) claim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.begun(got.now)
+		c.limitTime(got.now)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (c *change) replace(ctx context.Context, k *book.Key, found claimed) (claim
 
 // enter writes the entry of a token if it has none, that of the same key, or
 // old.
-func (s *Store) enter(ctx context.Context, k *book.Key, old entry) (claimed, error) {
+func (s *Store) enter(ctx context.Context, k *book.Key, old tokenEntry) (claimed, error) {
 	call := s.claimOf(k, old.String())
 	reply, err := s.client.runWrite(ctx, claimScript, call.keys, call.args)
 	if err != nil {
@@ -207,7 +207,7 @@ func (d *document) withToken(k *book.Key, at time.Time) (found *book.Key, live b
 // account before, to make a key live longer or to create it again: its write
 // fails now. If it was faster, outdate puts the entry back and returns
 // store.ErrTokenTaken.
-func (c *change) outdate(ctx context.Context, k *book.Key, old, own entry) error {
+func (c *change) outdate(ctx context.Context, k *book.Key, old, own tokenEntry) error {
 	var owner *book.Key
 	err := c.Store.change(ctx, c.at, old.account, func(a *book.Account) error {
 		if !a.Exists {

@@ -121,13 +121,13 @@ func (s *Store) listedAfter(ctx context.Context, after string, limit int) ([]str
 
 // Holder implements book.Engine.
 func (s *Store) Holder(ctx context.Context, hash token.Hash) (string, error) {
-	of, err := s.entry(ctx, s.tokenKey(hash))
+	of, err := s.tokenEntry(ctx, s.tokenKey(hash))
 	return of.account, err
 }
 
 // HolderOfKey implements book.Engine.
 func (s *Store) HolderOfKey(ctx context.Context, id string) (string, error) {
-	of, err := s.entry(ctx, s.idKey(id))
+	of, err := s.tokenEntry(ctx, s.idKey(id))
 	return of.account, err
 }
 

@@ -83,7 +83,7 @@ func (s *Store) piecesOf(ctx context.Context, member string) ([]book.Piece, erro
 			return nil, err // deleted, or not written completely
 		}
 		pieces, err := s.piecesWith(ctx, d)
-		if !errors.Is(err, errConflict) {
+		if !errors.Is(err, errOutdated) {
 			return pieces, err
 		}
 		if !sleep(ctx, rand.N(5*time.Millisecond)) {
@@ -92,7 +92,7 @@ func (s *Store) piecesOf(ctx context.Context, member string) ([]book.Piece, erro
 	}
 }
 
-// piecesWith returns all that an account has. The error is errConflict if its
+// piecesWith returns all that an account has. The error is errOutdated if its
 // document has changed.
 func (s *Store) piecesWith(ctx context.Context, d *document) ([]book.Piece, error) {
 	of := book.Space{Account: d.ID}
@@ -109,7 +109,7 @@ func (s *Store) piecesWith(ctx context.Context, d *document) ([]book.Piece, erro
 		return nil, err
 	}
 	if len(reply) != len(keys)-1 {
-		return nil, errConflict
+		return nil, errOutdated
 	}
 	rows, err := s.rowsOf(of, reply)
 	if err != nil {

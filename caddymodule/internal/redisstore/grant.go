@@ -98,7 +98,7 @@ func (c *grants) put(account string, g *granted) {
 
 // Grant implements store.Grants.
 func (s *Store) Grant(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
-	if account, found := s.holders.Get(hash); found {
+	if account, found := s.tokenAccounts.Get(hash); found {
 		if g := s.cached(account); g != nil {
 			if grant, err := g.of(hash, now); err == nil {
 				grant.Cached = true
@@ -122,14 +122,14 @@ func (s *Store) cached(account string) *granted {
 func (s *Store) Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
-	known, found := s.holders.Get(hash)
+	known, found := s.tokenAccounts.Get(hash)
 	if found {
 		grant, err := s.confirm(ctx, known, hash, now)
 		if !errors.Is(err, store.ErrNoGrant) {
 			return grant, err
 		}
 		// Another gate may have imported the token into another account.
-		s.holders.Remove(hash)
+		s.tokenAccounts.Remove(hash)
 	}
 	account, err := s.Holder(ctx, hash)
 	if errors.Is(err, store.ErrNotFound) || err == nil && account == known {
@@ -140,7 +140,7 @@ func (s *Store) Confirm(ctx context.Context, hash token.Hash, now time.Time) (st
 	}
 	grant, err := s.confirm(ctx, account, hash, now)
 	if err == nil {
-		s.holders.Add(hash, account)
+		s.tokenAccounts.Add(hash, account)
 	}
 	return grant, err
 }

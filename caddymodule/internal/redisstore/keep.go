@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// beat is the time between two looks at a server that works.
-	beat = time.Second
+	// checkInterval is the time between two checks of a server that works.
+	checkInterval = time.Second
 
-	// again is the time between two tries to connect.
-	again = 100 * time.Millisecond
+	// retryInterval is the time between two tries to connect.
+	retryInterval = 100 * time.Millisecond
 )
 
 // errNoCluster says that rueidis could not read the slots of a cluster, and
@@ -31,13 +31,13 @@ func (c *client) keep(ctx context.Context) {
 			return
 		}
 		c.report(err, first)
-		pause, wake := beat, c.wake
+		pause, wake := checkInterval, c.wake
 		if err != nil {
 			// A connection that opens and fails must not lead to the next
 			// one at once.
 			wake = nil
 			if !errors.Is(err, errRefused) {
-				pause = again
+				pause = retryInterval
 			}
 		}
 		timer := time.NewTimer(pause)
@@ -71,7 +71,7 @@ func (c *client) maintain(ctx context.Context) error {
 	if err == nil {
 		err = c.examine(ctx, l)
 	}
-	c.judge(l, err)
+	c.applyCheck(l, err)
 	if err != nil {
 		return err
 	}
@@ -106,8 +106,8 @@ func (c *client) linked() (*link, error) {
 	return l, nil
 }
 
-// judge decides whether requests use a link, by the error of its check.
-func (c *client) judge(l *link, err error) {
+// applyCheck decides whether requests use a link, by the error of its check.
+func (c *client) applyCheck(l *link, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

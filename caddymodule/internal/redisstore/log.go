@@ -50,7 +50,7 @@ func (c *change) pend(ctx context.Context) error {
 		return err
 	}
 	r := reader{reply: reply}
-	c.begun(r.int())
+	c.limitTime(r.int())
 	return r.err
 }
 

@@ -45,7 +45,7 @@ func TestCachesAreBounded(t *testing.T) {
 				seen := s.seenOf(seenKey{id(n), id(n)})
 				for i := range 5 { // endpoints
 					endpoint := fmt.Sprint("endpoint_", i)
-					seen.saw(1, "2026-11", "25", 1, &[counted]string{"25:" + endpoint, endpoint, "25:*", "*"}, [counted]int64{1, 1, 1, 1})
+					seen.note(1, "2026-11", "25", 1, &[callCounters]string{"25:" + endpoint, endpoint, "25:*", "*"}, [callCounters]int64{1, 1, 1, 1})
 				}
 			}
 			return s

@@ -79,7 +79,7 @@ func (r *restore) connect(ctx context.Context) error {
 	defer cancel()
 	for {
 		_, err := r.client.use()
-		if err == nil || errors.Is(err, errRefused) || !sleep(ctx, again) {
+		if err == nil || errors.Is(err, errRefused) || !sleep(ctx, retryInterval) {
 			return err
 		}
 	}
@@ -147,7 +147,7 @@ func (r *restore) checkUse(ctx context.Context) error {
 			return fmt.Errorf("%w: a gate uses %s", store.ErrInUse, r.client.options.Name())
 		}
 		last = left
-		if !sleep(ctx, again) {
+		if !sleep(ctx, retryInterval) {
 			return ctx.Err()
 		}
 	}
@@ -221,7 +221,7 @@ func (r *restore) addDocument(b rueidis.Builder, a *book.Account) {
 		b.Zadd().Key(r.accountsKey()).ScoreMember().ScoreMember(0, listed(a.ID, handle)).Build(),
 	)
 	for _, k := range a.Keys {
-		own := entry{account: a.ID, key: k.ID}.String()
+		own := tokenEntry{account: a.ID, key: k.ID}.String()
 		live := k.Live(r.Now())
 		// A key that has ended does not replace a live one of another
 		// account with the same token.

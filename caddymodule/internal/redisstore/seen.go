@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// counted is how many counters of a call are counted: those of the endpoint and
-// of all endpoints, on the day and in the month.
-const counted = 4
+// callCounters is how many counters of a holder a call adds to: those of the
+// endpoint and of all endpoints, on the day and in the month.
+const callCounters = 4
 
 // seenKey is the holder of counts: an account, or one of its keys.
 type seenKey struct{ account, key string }
@@ -36,8 +36,8 @@ func (s *Store) seenOf(key seenKey) *seen {
 	return made
 }
 
-// turn forgets the counts of another account, month or day.
-func (s *seen) turn(handle uint64, month, day string) {
+// forgetOthers forgets the counts of another account, month or day.
+func (s *seen) forgetOthers(handle uint64, month, day string) {
 	switch {
 	case s.handle != handle || s.month != month:
 		s.generation, s.counts = 0, map[string]int64{}
@@ -51,22 +51,22 @@ func (s *seen) turn(handle uint64, month, day string) {
 func isOfDay(field string) bool { return len(field) > 3 && field[2] == ':' }
 
 // read returns the generation and the counts of fields.
-func (s *seen) read(handle uint64, month, day string, fields *[counted]string) (generation int64, counts [counted]int64) {
+func (s *seen) read(handle uint64, month, day string, fields *[callCounters]string) (generation int64, counts [callCounters]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turn(handle, month, day)
+	s.forgetOthers(handle, month, day)
 	for i, field := range fields {
 		counts[i] = s.counts[field]
 	}
 	return s.generation, counts
 }
 
-// saw notes counts. A greater generation may have lower counts and replaces all
+// note keeps counts. A greater generation may have lower counts and replaces all
 // of them. A smaller one is from before that.
-func (s *seen) saw(handle uint64, month, day string, generation int64, fields *[counted]string, counts [counted]int64) {
+func (s *seen) note(handle uint64, month, day string, generation int64, fields *[callCounters]string, counts [callCounters]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turn(handle, month, day)
+	s.forgetOthers(handle, month, day)
 	if generation < s.generation {
 		return
 	}

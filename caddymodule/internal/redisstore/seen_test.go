@@ -6,7 +6,7 @@ import "testing"
 // lowers counts.
 func TestSeenInAnyOrder(t *testing.T) {
 	t.Parallel()
-	fields := [counted]string{"22:convert", "convert", "22:*", "*"}
+	fields := [callCounters]string{"22:convert", "convert", "22:*", "*"}
 	var s seen
 	for _, reply := range []struct {
 		generation, count      int64
@@ -21,13 +21,13 @@ func TestSeenInAnyOrder(t *testing.T) {
 		{9, 0, 9, 0}, // a reset
 		{7, 8, 9, 0},
 	} {
-		s.saw(1, "202611", "22", reply.generation, &fields, [counted]int64{reply.count, reply.count, reply.count, reply.count})
+		s.note(1, "202611", "22", reply.generation, &fields, [callCounters]int64{reply.count, reply.count, reply.count, reply.count})
 		generation, counts := s.read(1, "202611", "22", &fields)
-		if want := [counted]int64{reply.wanted, reply.wanted, reply.wanted, reply.wanted}; generation != reply.wantGeneration || counts != want {
+		if want := [callCounters]int64{reply.wanted, reply.wanted, reply.wanted, reply.wanted}; generation != reply.wantGeneration || counts != want {
 			t.Errorf("after %+v: got %d, %v", reply, generation, counts)
 		}
 	}
-	if generation, counts := s.read(2, "202611", "22", &fields); generation != 0 || counts != [counted]int64{} {
+	if generation, counts := s.read(2, "202611", "22", &fields); generation != 0 || counts != [callCounters]int64{} {
 		t.Errorf("the next account of that id: got %d, %v", generation, counts)
 	}
 }

@@ -287,12 +287,12 @@ func TestGateEndsAfterClaim(t *testing.T) {
 	}
 	// A minute later. No clock can be moved, so the claim is.
 	old := c.until - changeWithin.Microseconds() - claimedFor.Microseconds() - time.Second.Microseconds()
-	_, err := server.Do("SET", other.tokenKey(hash), entry{"acc_1", "key_acc_1", old}.String())
+	_, err := server.Do("SET", other.tokenKey(hash), tokenEntry{"acc_1", "key_acc_1", old}.String())
 	must(t, err)
 	c.until = old + changeWithin.Microseconds()
 	must(t, other.change(t.Context(), time.Now(), "acc_2", create))
-	if err := c.write(t.Context()); !errors.Is(err, errConflict) {
-		t.Errorf("the change of the slow gate: got %v, want %v", err, errConflict)
+	if err := c.write(t.Context()); !errors.Is(err, errOutdated) {
+		t.Errorf("the change of the slow gate: got %v, want %v", err, errOutdated)
 	}
 	if err := slow.change(t.Context(), time.Now(), "acc_1", create); !errors.Is(err, store.ErrTokenTaken) {
 		t.Errorf("another try of the slow gate: got %v, want %v", err, store.ErrTokenTaken)
@@ -303,7 +303,7 @@ func TestGateEndsAfterClaim(t *testing.T) {
 		}
 	}
 	// The entry of a key that is there stays, whatever its age.
-	_, err = server.Do("SET", other.tokenKey(hash), entry{"acc_2", "key_acc_2", old}.String())
+	_, err = server.Do("SET", other.tokenKey(hash), tokenEntry{"acc_2", "key_acc_2", old}.String())
 	must(t, err)
 	if err := other.change(t.Context(), time.Now(), "acc_3", create); !errors.Is(err, store.ErrTokenTaken) {
 		t.Errorf("the token of an old key: got %v, want %v", err, store.ErrTokenTaken)
@@ -323,7 +323,7 @@ func TestEntriesOfTokens(t *testing.T) {
 		{time.Time{}, time.Time{}}, {now.Add(time.Hour), time.Time{}},
 	} {
 		k.ExpiresAt = c.expires
-		got, err := s.enter(t.Context(), k, entry{})
+		got, err := s.enter(t.Context(), k, tokenEntry{})
 		if must(t, err); !got.written {
 			t.Fatalf("the entry is %+v", got)
 		}
@@ -338,10 +338,10 @@ func TestEntriesOfTokens(t *testing.T) {
 		}
 	}
 	longer := &book.Key{Key: store.Key{ID: "key 1 2", Account: "acc_1"}, Hash: k.Hash} // as if of that key and a time
-	if got, err := s.enter(t.Context(), longer, entry{}); err != nil || got.written || got.entry.key != k.ID {
+	if got, err := s.enter(t.Context(), longer, tokenEntry{}); err != nil || got.written || got.entry.key != k.ID {
 		t.Errorf("a claim of another key: got %+v, %v", got, err)
 	}
-	got, err := s.enter(t.Context(), k, entry{})
+	got, err := s.enter(t.Context(), k, tokenEntry{})
 	must(t, err)
 	left := func(what string, want int64) {
 		t.Helper()
@@ -361,7 +361,7 @@ func TestEntriesOfTokens(t *testing.T) {
 func forgotten(t *testing.T, s *Store, k *book.Key, before int64) {
 	t.Helper()
 	_, err := s.client.one(t.Context(), func(b rueidis.Builder) rueidis.Completed {
-		return forgetScript.byText(b, []string{s.tokenKey(k.Hash)}, []string{entry{account: k.Account, key: k.ID}.of(), decimal(before)})
+		return forgetScript.byText(b, []string{s.tokenKey(k.Hash)}, []string{tokenEntry{account: k.Account, key: k.ID}.of(), decimal(before)})
 	})
 	must(t, err)
 }
@@ -380,8 +380,8 @@ func TestDumpOfChanged(t *testing.T) {
 	before, err := s.read(t.Context(), "acc_1")
 	must(t, err)
 	must(t, s.change(t.Context(), time.Now(), "acc_1", next(s)))
-	if pieces, err := s.piecesWith(t.Context(), before); !errors.Is(err, errConflict) {
-		t.Errorf("got %+v, %v, want %v", pieces, err, errConflict)
+	if pieces, err := s.piecesWith(t.Context(), before); !errors.Is(err, errOutdated) {
+		t.Errorf("got %+v, %v, want %v", pieces, err, errOutdated)
 	}
 	pieces, err := s.piecesOf(t.Context(), listed("acc_1", before.handle))
 	if err != nil || len(pieces) != 1 || pieces[0].Document.Plan != "2" {

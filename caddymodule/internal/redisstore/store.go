@@ -32,11 +32,11 @@ type Store struct {
 	client *client
 	prefix string
 	grants *grants
-	// holders are the accounts of tokens, as the server had them. A token
+	// tokenAccounts are the accounts of tokens, as the server had them. A token
 	// can be imported into another account after its key has ended.
-	holders *lru.Cache[token.Hash, string]
-	seen    *lru.Cache[seenKey, *seen]
-	seed    maphash.Seed
+	tokenAccounts *lru.Cache[token.Hash, string]
+	seen          *lru.Cache[seenKey, *seen]
+	seed          maphash.Seed
 	// epochs change when this gate changes an account. A cached grant of
 	// an older epoch is not used.
 	epochs [epochs]atomic.Uint64
@@ -62,7 +62,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		client: c, prefix: o.Prefix, grants: newGrants(), holders: newCache[token.Hash, string](maxGrants),
+		client: c, prefix: o.Prefix, grants: newGrants(), tokenAccounts: newCache[token.Hash, string](maxGrants),
 		seen: newCache[seenKey, *seen](maxSeen), seed: maphash.MakeSeed(), ended: make(chan struct{}),
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -105,19 +105,21 @@ func (s *Store) until(ctx context.Context, call *store.Call) int64 {
 
 // taking has what takeScript and giveBackScript need of a call.
 type taking struct {
-	store   *Store
-	call    *store.Call
-	limits  []store.Limit
-	month   string // 202611
-	day     string // 22
-	fields  [counted]string
-	holders []string // "" for the account, and the key if the call counts for one
+	store  *Store
+	call   *store.Call
+	limits []store.Limit
+	month  string // 202611
+	day    string // 22
+	fields [callCounters]string
+	// holders have the counters: "" for the account, and the key if the call
+	// counts for one.
+	holders []string
 }
 
 func (s *Store) newTaking(call *store.Call, limits []store.Limit) *taking {
 	t := &taking{store: s, call: call, limits: limits, holders: []string{""}}
 	t.month, t.day = dateOf(call.Day)
-	t.fields = [counted]string{t.day + ":" + call.Endpoint, call.Endpoint, t.day + ":*", "*"}
+	t.fields = [callCounters]string{t.day + ":" + call.Endpoint, call.Endpoint, t.day + ":*", "*"}
 	if call.Key != "" {
 		t.holders = append(t.holders, call.Key)
 	}
@@ -226,7 +228,7 @@ func (t *taking) bucketKey(l *store.Limit) string {
 
 // read reads the counters and the buckets of a reply.
 func (t *taking) read(r *reader, rooms []store.Room) error {
-	width := counted
+	width := callCounters
 	if t.call.Except != "" {
 		width += 2
 	}
@@ -253,7 +255,7 @@ func (t *taking) read(r *reader, rooms []store.Room) error {
 
 // readCounters reads some counters of each holder, the first ones as seen.
 func (t *taking) readCounters(r *reader, width int) []int64 {
-	counters := make([]int64, 0, 2*(counted+2))
+	counters := make([]int64, 0, 2*(callCounters+2))
 	for _, holder := range t.holders {
 		generation := r.int()
 		for range width {
@@ -262,7 +264,7 @@ func (t *taking) readCounters(r *reader, width int) []int64 {
 		if r.err != nil {
 			return nil
 		}
-		t.seen(holder).saw(uint64(t.call.Handle), t.month, t.day, generation, &t.fields, [counted]int64(counters[len(counters)-width:]))
+		t.seen(holder).note(uint64(t.call.Handle), t.month, t.day, generation, &t.fields, [callCounters]int64(counters[len(counters)-width:]))
 	}
 	return counters
 }
@@ -279,7 +281,7 @@ func (s *Store) GiveBack(ctx context.Context, call store.Call) error {
 	r := reader{reply: reply}
 	s.client.clock.read(r.int(), sent, time.Now())
 	if len(r.reply) > 0 { // the account exists
-		t.readCounters(&r, counted)
+		t.readCounters(&r, callCounters)
 	}
 	return r.err
 }

@@ -57,7 +57,7 @@ func publicationBefore(day civil.Date) civil.Date {
 
 // nextPoll returns when to look for rates again: within the window of a
 // publication day every half hour and at its end, until the day's rates are
-// held; otherwise at the start of the next window.
+// accepted; otherwise at the start of the next window.
 func nextPoll(now time.Time, newest civil.Date) time.Time {
 	now = now.UTC()
 	day := civil.Of(now)

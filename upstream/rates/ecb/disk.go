@@ -96,11 +96,11 @@ func (d *disk) read() ([]record, state, error) {
 }
 
 // writeTable replaces the stored values.
-func (d *disk) writeTable(held *rates.Dataset) error {
+func (d *disk) writeTable(accepted *rates.Dataset) error {
 	if d.folder == "" {
 		return nil
 	}
-	if err := d.replace(tableName, format(held)); err != nil {
+	if err := d.replace(tableName, format(accepted)); err != nil {
 		return err
 	}
 	var err error
@@ -151,11 +151,11 @@ func (d *disk) setAside() error {
 
 // format writes the values as the bank does: a column a currency, newest day
 // first, N/A for none.
-func format(held *rates.Dataset) []byte {
+func format(accepted *rates.Dataset) []byte {
 	var table bytes.Buffer
 	var codes []currency.Code
 	table.WriteString("Date")
-	for _, listing := range held.Listings() {
+	for _, listing := range accepted.Listings() {
 		if listing.Code == currency.Euro {
 			continue
 		}
@@ -163,7 +163,7 @@ func format(held *rates.Dataset) []byte {
 		table.WriteString("," + string(listing.Code))
 	}
 	table.WriteByte('\n')
-	for _, day := range slices.Backward(slices.Collect(held.All())) {
+	for _, day := range slices.Backward(slices.Collect(accepted.All())) {
 		table.WriteString(day.Date().String())
 		for _, code := range codes {
 			text := notQuoted

@@ -17,7 +17,7 @@
 // the day before did. A single value is dropped if its currency is
 // unknown, if it or the euro was not alive that day, if it is not above
 // zero or out of all proportion, if it is of the future, or if it
-// contradicts the value already held for that day by more than half. A
+// contradicts the value already accepted for that day by more than half. A
 // value that steps by more than half from the currency's last one is
 // held back until two more publications agree with it: that stops
 // spikes, and lets devaluations through three days late.

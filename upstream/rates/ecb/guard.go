@@ -26,7 +26,7 @@ type Report struct {
 	// The others were dropped. Unknown are of currencies that are not in
 	// ISO 4217 or were not alive on the day, or of a day before the euro;
 	// Invalid are not above zero or out of all proportion; Contradicting are
-	// too far from the value already held for their day.
+	// too far from the value already accepted for their day.
 	Unknown, Invalid, Future, Contradicting int
 }
 
@@ -79,13 +79,13 @@ func contradicts(served *rates.Dataset, r record, value rates.Value) bool {
 	if !found {
 		return false
 	}
-	held, found := day.Value(r.code)
-	return found && held.Jumps(value)
+	accepted, found := day.Value(r.code)
+	return found && accepted.Jumps(value)
 }
 
 // enough checks that no new day lacks most of the currencies.
-func enough(quotes []Quote, held *rates.Dataset) error {
-	last, found := held.On(held.Newest())
+func enough(quotes []Quote, accepted *rates.Dataset) error {
+	last, found := accepted.On(accepted.Newest())
 	if !found {
 		return nil
 	}
@@ -95,25 +95,25 @@ func enough(quotes []Quote, held *rates.Dataset) error {
 	}
 	counts := make(map[civil.Date]int)
 	for _, q := range quotes {
-		if q.Day > held.Newest() {
+		if q.Day > accepted.Newest() {
 			counts[q.Day]++
 		}
 	}
 	for day, count := range counts {
 		if 2*count < before {
-			return fmt.Errorf("%w: %d on %s after %d on %s", ErrTooFew, count, day, before, held.Newest())
+			return fmt.Errorf("%w: %d on %s after %d on %s", ErrTooFew, count, day, before, accepted.Newest())
 		}
 	}
 	return nil
 }
 
-// believe returns what may be served of all the values held, and those that
+// believe returns what may be served of all the values accepted, and those that
 // wait for confirmation. It depends on nothing but the values: so after a
 // restart the same values wait as before it.
-func believe(held *rates.Dataset) (*rates.Dataset, []Quote) {
+func believe(accepted *rates.Dataset) (*rates.Dataset, []Quote) {
 	levels := make(map[currency.Code]*level)
 	var doubted []Quote
-	for day := range held.All() {
+	for day := range accepted.All() {
 		for code, value := range day.Values() {
 			l := levels[code]
 			if l == nil {
@@ -124,26 +124,26 @@ func believe(held *rates.Dataset) (*rates.Dataset, []Quote) {
 		}
 	}
 	var waiting []Quote
-	for _, listing := range held.Listings() {
+	for _, listing := range accepted.Listings() {
 		if l := levels[listing.Code]; l != nil {
 			waiting = append(waiting, l.waiting...)
 		}
 	}
 	doubted = append(doubted, waiting...)
 	if len(doubted) == 0 {
-		return held, nil
+		return accepted, nil
 	}
-	return without(held, doubted), waiting
+	return without(accepted, doubted), waiting
 }
 
 // without returns a dataset that lacks some values.
-func without(held *rates.Dataset, lacking []Quote) *rates.Dataset {
+func without(accepted *rates.Dataset, lacking []Quote) *rates.Dataset {
 	drop := make(map[Quote]struct{}, len(lacking))
 	for _, q := range lacking {
 		drop[q] = struct{}{}
 	}
 	var builder rates.Builder
-	for day := range held.All() {
+	for day := range accepted.All() {
 		for code, value := range day.Values() {
 			if _, found := drop[Quote{day.Date(), code, value}]; !found {
 				builder.Set(day.Date(), code, value, rates.SourceECB)

@@ -68,7 +68,7 @@ type Provider struct {
 
 	mu       sync.Mutex // held by a refresh or an import
 	disk     disk
-	held     *rates.Dataset // every value accepted, believed or waiting
+	accepted *rates.Dataset // believed and waiting values
 	believed *rates.Dataset
 	waiting  []Quote
 	merged   *rates.Dataset // believed over Base
@@ -120,7 +120,7 @@ func Open(options Options) (*Provider, error) {
 		logger: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
 		disk:   disk{folder: options.Directory},
 	}
-	p.hold(new(rates.Builder).Build())
+	p.setAccepted(new(rates.Builder).Build())
 	failed := p.load()
 	if failed != nil && options.Directory != "" {
 		failed = errors.Join(failed, p.disk.setAside())
@@ -165,10 +165,10 @@ func (p *Provider) Refresh(ctx context.Context) error {
 }
 
 // incomplete reports whether the daily file alone would leave a gap: it has
-// the last publication, so the one before must be held.
+// the last publication, so the one before must be accepted.
 func (p *Provider) incomplete(today civil.Date) bool {
 	last := publicationBefore(today + 1)
-	return p.held.Newest() < publicationBefore(last)
+	return p.accepted.Newest() < publicationBefore(last)
 }
 
 // Import adds the publication in a file, in any of the bank's formats.
@@ -204,7 +204,7 @@ func (p *Provider) fetch(ctx context.Context, file string) error {
 			return fmt.Errorf("adding rates: %w", err)
 		}
 		p.state.FetchedAt = now
-		p.logger.Info("rates fetched", "accepted", report.Accepted, "dropped", report.Dropped(), "newest", p.held.Newest().String())
+		p.logger.Info("rates fetched", "accepted", report.Accepted, "dropped", report.Dropped(), "newest", p.accepted.Newest().String())
 	}
 	p.state.CheckedAt = now
 	known := maps.Clone(p.state.Validators)
@@ -219,55 +219,55 @@ func (p *Provider) fetch(ctx context.Context, file string) error {
 	return nil
 }
 
-// take adds a publication to the held rates, in memory and on disk. If the
+// take adds a publication to the accepted rates, in memory and on disk. If the
 // disk fails, the rates in memory are still used.
 func (p *Provider) take(content []byte) (Report, error) {
 	records, err := parse(content)
 	if err != nil {
 		return Report{}, err
 	}
-	before := p.held.Version()
+	before := p.accepted.Version()
 	report, err := p.add(records)
-	if err != nil || p.held.Version() == before {
+	if err != nil || p.accepted.Version() == before {
 		return report, err
 	}
-	if err := p.disk.writeTable(p.held); err != nil {
+	if err := p.disk.writeTable(p.accepted); err != nil {
 		return report, fmt.Errorf("storing the rates: %w", err)
 	}
 	return report, nil
 }
 
-// add screens records and adds the accepted ones to the held rates.
+// add screens records and adds the valid ones to the accepted rates.
 func (p *Provider) add(records []record) (Report, error) {
 	quotes, report := screen(records, p.believed, civil.Of(p.options.Now().UTC()))
 	if len(quotes) == 0 {
 		return report, fmt.Errorf("%w: all %d values are invalid", ErrMalformed, len(records))
 	}
-	if err := enough(quotes, p.held); err != nil {
+	if err := enough(quotes, p.accepted); err != nil {
 		return report, err
 	}
 	var builder rates.Builder
 	for _, q := range quotes {
 		builder.Set(q.Day, q.Code, q.Value, rates.SourceECB)
 	}
-	p.hold(rates.Merge(p.held, builder.Build()))
+	p.setAccepted(rates.Merge(p.accepted, builder.Build()))
 	return report, nil
 }
 
-// hold replaces the held values and updates all derived ones.
-func (p *Provider) hold(held *rates.Dataset) {
-	if p.held != nil && held.Version() == p.held.Version() {
+// setAccepted replaces the accepted values and updates all derived ones.
+func (p *Provider) setAccepted(accepted *rates.Dataset) {
+	if p.accepted != nil && accepted.Version() == p.accepted.Version() {
 		return
 	}
-	p.held = held
-	p.believed, p.waiting = believe(held)
+	p.accepted = accepted
+	p.believed, p.waiting = believe(accepted)
 	p.merged = rates.Merge(p.options.Base, p.believed)
 	for _, q := range p.waiting {
 		p.logger.Warn("rate held back until it is confirmed", "currency", q.Code, "date", q.Day.String(), "value", q.Value.String())
 	}
 }
 
-// load replaces the held rates by those on disk, if they can be read.
+// load replaces the accepted rates by those on disk, if they can be read.
 func (p *Provider) load() error {
 	records, kept, err := p.disk.read()
 	if err != nil {
@@ -276,10 +276,10 @@ func (p *Provider) load() error {
 	if records == nil {
 		return nil
 	}
-	before := p.held
-	p.hold(new(rates.Builder).Build())
+	before := p.accepted
+	p.setAccepted(new(rates.Builder).Build())
 	if _, err := p.add(records); err != nil {
-		p.hold(before)
+		p.setAccepted(before)
 		return fmt.Errorf("reading the stored rates: %w", err)
 	}
 	p.state = kept

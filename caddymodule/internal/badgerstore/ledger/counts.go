@@ -32,7 +32,7 @@ type counts struct {
 
 // day is the counters of one day.
 type day struct {
-	sheet
+	table
 
 	date    calendar.Day
 	dropped bool // no longer in counts.days
@@ -41,7 +41,7 @@ type day struct {
 // month is the sums of the days of one month that are not in memory, for
 // the holders that were asked for.
 type month struct {
-	sheet
+	table
 
 	begins, ends calendar.Day
 }
@@ -159,7 +159,7 @@ func (l *Ledger) loadMonth(holder uint32, date calendar.Day) error {
 		i = len(t.months)
 		t.months = append(t.months, &month{begins: first, ends: last})
 	}
-	t.months[i].sheet.first.make(holder).read = true
+	t.months[i].table.first.make(holder).read = true
 	for endpoint, n := range used {
 		t.months[i].counter(holder, l.endpoints.index(endpoint)).used = n
 	}

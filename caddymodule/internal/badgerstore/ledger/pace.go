@@ -74,13 +74,13 @@ func (p *paces) remove(account, endpoints uint32) {
 // full ones. It runs for each new bucket, so that there are never many more
 // than those in use, and no call waits until all are swept.
 func (p *paces) sweep(now time.Duration) {
-	const few = 4
-	seen := 0
+	const perSweep = 4
+	looked := 0
 	for id, bucket := range p.buckets {
 		if bucket.IsFull(now) {
 			delete(p.buckets, id)
 		}
-		if seen++; seen == few {
+		if looked++; looked == perSweep {
 			return
 		}
 	}

@@ -163,23 +163,23 @@ func (l *Ledger) fits(c *change, group *Group) (fits bool, err error) {
 // used returns what is used of a limit of a day or a month.
 func (l *Ledger) used(c *change, limit *store.Limit, group *Group) (used int64, err error) {
 	if limit.Period == store.Day {
-		return l.usedIn(&c.day.sheet, c, limit, group), nil
+		return l.usedIn(&c.day.table, c, limit, group), nil
 	}
 	m := l.counts.month(c.call.Day, c.holder(limit))
 	if m == nil {
 		c.missing = c.holder(limit)
 		return 0, errMonthNotLoaded
 	}
-	used = l.usedIn(&m.sheet, c, limit, group)
+	used = l.usedIn(&m.table, c, limit, group)
 	for _, d := range l.counts.days {
 		if m.covers(d.date) {
-			used = sum(used, l.usedIn(&d.sheet, c, limit, group))
+			used = sum(used, l.usedIn(&d.table, c, limit, group))
 		}
 	}
 	return used, nil
 }
 
-func (l *Ledger) usedIn(s *sheet, c *change, limit *store.Limit, group *Group) (used int64) {
+func (l *Ledger) usedIn(s *table, c *change, limit *store.Limit, group *Group) (used int64) {
 	if limit.Endpoint != store.All {
 		return s.find(c.holder(limit), c.endpoint).value(group)
 	}

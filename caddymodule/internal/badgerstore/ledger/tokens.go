@@ -162,9 +162,9 @@ func (s *tokenShard) grow() {
 	}
 }
 
-// TokenHolder returns the account of a token that has not expired at now, also
-// if the account is disabled or is being deleted.
-func (l *Ledger) TokenHolder(hash *token.Hash, now time.Time) (account string, found bool) {
+// AccountOfToken returns the account of a token that has not expired at now,
+// also if the account is disabled or is being deleted.
+func (l *Ledger) AccountOfToken(hash *token.Hash, now time.Time) (account string, found bool) {
 	s, key := l.tokens.shard(hash)
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -1,10 +1,10 @@
 package ledger
 
-// sheet holds counters by holder (an account or a key) and endpoint. Each holder has a place
-// for its first counter, and a linked list of others: most of them call few
-// endpoints. Nothing moves and nothing is freed, so a counter can be kept by
-// its address.
-type sheet struct {
+// table has counters by holder (an account or a key) and endpoint. Each holder
+// has a place for its first counter, and a linked list of others: most of them
+// call few endpoints. Nothing moves and nothing is freed, so a counter can be
+// kept by its address.
+type table struct {
 	first  pages[counter] // by holder
 	others pages[counter] // by number, from 1
 	last   uint32         // number of others
@@ -23,7 +23,7 @@ type counter struct {
 }
 
 // next returns the counter behind c, nil if there is none.
-func (s *sheet) next(c *counter) *counter {
+func (s *table) next(c *counter) *counter {
 	if c.next == 0 {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (s *sheet) next(c *counter) *counter {
 }
 
 // find returns a counter, nil if there is none.
-func (s *sheet) find(holder, endpoint uint32) *counter {
+func (s *table) find(holder, endpoint uint32) *counter {
 	c := s.first.get(holder)
 	for c != nil && c.endpoint != endpoint+1 {
 		c = s.next(c)
@@ -40,7 +40,7 @@ func (s *sheet) find(holder, endpoint uint32) *counter {
 }
 
 // counter returns a counter, a new one if there is none.
-func (s *sheet) counter(holder, endpoint uint32) *counter {
+func (s *table) counter(holder, endpoint uint32) *counter {
 	if c := s.find(holder, endpoint); c != nil {
 		return c
 	}
@@ -56,7 +56,7 @@ func (s *sheet) counter(holder, endpoint uint32) *counter {
 }
 
 // counters calls fn with the counters of a holder.
-func (s *sheet) counters(holder uint32, fn func(endpoint uint32, c *counter)) {
+func (s *table) counters(holder uint32, fn func(endpoint uint32, c *counter)) {
 	for c := s.first.get(holder); c != nil; c = s.next(c) {
 		if c.endpoint != 0 {
 			fn(c.endpoint-1, c)
@@ -65,7 +65,7 @@ func (s *sheet) counters(holder uint32, fn func(endpoint uint32, c *counter)) {
 }
 
 // each calls fn with all counters.
-func (s *sheet) each(fn func(holder, endpoint uint32, c *counter)) {
+func (s *table) each(fn func(holder, endpoint uint32, c *counter)) {
 	for holder := range uint32(len(s.first)) * pageSize {
 		s.counters(holder, func(endpoint uint32, c *counter) { fn(holder, endpoint, c) })
 	}
