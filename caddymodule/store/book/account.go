@@ -2,6 +2,7 @@ package book
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -72,10 +73,10 @@ func (a *Account) Import(key Key) error {
 	return err
 }
 
-// Rotate adds next, which replaces a live key, and returns it as stored. It
-// sets the Root of next and copies Name, Abilities, ExpiresAt, Limits and
-// Addresses from the old key. The old key expires at oldEnds, unless it expires
-// earlier. If oldEnds is not after next.CreatedAt, the old key is revoked.
+// Rotate adds a key that replaces a live one, and returns it as stored. It has
+// the ID, Hint, CreatedAt and Hash of next, and all else of the old key. The old
+// key expires at oldEnds, unless it expires earlier. If oldEnds is not after
+// next.CreatedAt, the old key is revoked.
 //
 // The errors are store.ErrNotFound if there is no such live key,
 // store.ErrReplaced if a live key replaces it, and store.ErrTooManyKeys if both
@@ -89,8 +90,9 @@ func (a *Account) Rotate(id string, next Key, oldEnds time.Time) (store.Key, err
 	if a.isReplaced(old, next.CreatedAt) {
 		return store.Key{}, store.ErrReplaced
 	}
-	next.Root, next.Name, next.Abilities, next.ExpiresAt = old.CountsAs(), old.Name, old.Abilities, old.ExpiresAt
-	next.Limits, next.Addresses = old.Limits, old.Addresses
+	successor := Key{Key: old.Key, Hash: next.Hash}
+	successor.ID, successor.Hint, successor.CreatedAt, successor.Root = next.ID, next.Hint, next.CreatedAt, old.CountsAs()
+	next = successor
 	overlap := oldEnds.After(next.CreatedAt)
 	if err := a.add(next, old, overlap); err != nil {
 		return store.Key{}, err
@@ -149,8 +151,8 @@ func (a *Account) isReplaced(old *Key, at time.Time) bool {
 	return slices.ContainsFunc(a.Keys, func(k *Key) bool { return k.Live(at) && k.Replaces(&old.Key) })
 }
 
-// ChangeKey changes a key that is live at a time, and returns it. It keeps the
-// Name, Abilities, ExpiresAt, Limits and Addresses that edit leaves in it.
+// ChangeKey changes a key that is live at a time, and returns it. edit cannot
+// change the ID, Account, Kind, Hint, CreatedAt, RevokedAt and Root.
 //
 // The errors are that of edit, store.ErrNotFound if there is no such live
 // key, store.ErrNameTaken if another live key has the new name, and
@@ -175,8 +177,9 @@ func (a *Account) ChangeKey(id string, at time.Time, edit func(*store.Key) error
 			return store.Key{}, store.ErrNameTaken
 		}
 	}
-	k.Name, k.Abilities, k.ExpiresAt = changed.Name, changed.Abilities, changed.ExpiresAt
-	k.Limits, k.Addresses = changed.Limits, changed.Addresses
+	changed.ID, changed.Account, changed.Kind, changed.Hint = k.ID, k.Account, k.Kind, k.Hint
+	changed.CreatedAt, changed.RevokedAt, changed.Root = k.CreatedAt, k.RevokedAt, k.Root
+	k.Key = changed
 	return k.Key, nil
 }
 
@@ -351,7 +354,7 @@ func (s *Step) compare(at time.Time) {
 		case was == nil, k.Outlives(&was.Key):
 			s.Claims = append(s.Claims, k)
 			s.Put = append(s.Put, k)
-		case !sameKey(was, k):
+		case !reflect.DeepEqual(was, k):
 			s.Put = append(s.Put, k)
 		}
 	}
@@ -360,11 +363,6 @@ func (s *Step) compare(at time.Time) {
 			s.Ended = append(s.Ended, k)
 		}
 	}
-}
-
-func sameKey(a, b *Key) bool {
-	return a.Name == b.Name && a.ExpiresAt.Equal(b.ExpiresAt) && slices.Equal(a.Abilities, b.Abilities) &&
-		slices.Equal(a.Limits, b.Limits) && slices.Equal(a.Addresses, b.Addresses)
 }
 
 // Clone returns a copy without Log, Rows and Retired. Changes of its keys do
