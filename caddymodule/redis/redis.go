@@ -144,18 +144,11 @@ func resolveURL(text string) (string, error) {
 // Key implements caddymodule.StoreOpener.
 func (r *Store) Key() string { return r.options.Name() }
 
-// settings are the settings of an open store.
-type settings struct {
-	url, ca, cert, key     string
-	timeout                time.Duration
-	inFlight, waitReplicas int
-	allowEviction          bool
-}
-
 // Settings implements caddymodule.StoreOpener.
 func (r *Store) Settings() any {
 	o := r.options
-	return settings{o.URL, o.CA, o.Cert, o.Key, o.Timeout, o.InFlight, o.WaitReplicas, o.AllowEviction}
+	o.Prefix = "" // it is a part of Key
+	return fmt.Sprintf("%+v", o)
 }
 
 // Open implements caddymodule.StoreOpener. It does not wait for the server: a gate whose

@@ -296,6 +296,7 @@ func TestNames(t *testing.T) {
 		return &r
 	}
 	first := provisioned(redis.Store{URL: "redis://gate:hush@10.0.0.5/1"})
+	names := map[string]bool{first.Key(): true}
 	for _, same := range []redis.Store{
 		{URL: "redis://gate:other@10.0.0.5/1"},
 		{URL: "redis://10.0.0.5/1", Prefix: "tollgate"},
@@ -310,10 +311,14 @@ func TestNames(t *testing.T) {
 		{URL: "redis://gate:hush@10.0.0.5/2"},
 		{URL: "redis://gate:hush@10.0.0.6/1"},
 		{URL: "redis://gate:hush@10.0.0.5/1", Prefix: "other"},
+		{URL: "unix:///run/redis.sock"}, {URL: "unix:///run/redis.sock?db=1"}, {URL: "unix://gate:hush@/run/redis.sock?db=2"},
+		{URL: "redis+sentinel://10.0.0.5/master/1"}, {URL: "redis+sentinel://gate:hush@10.0.0.5/master/2"},
 	} {
-		if s := provisioned(other); s.Key() == first.Key() {
-			t.Errorf("%s is the name of two stores", s.Key())
+		s := provisioned(other)
+		if names[s.Key()] || strings.Contains(s.Key(), "hush") {
+			t.Errorf("%s is the name of two stores, or has a password", s.Key())
 		}
+		names[s.Key()] = true
 	}
 	if strings.Contains(first.Key(), "hush") || strings.Contains(first.Key(), "gate:") {
 		t.Errorf("the name %q has a secret", first.Key())

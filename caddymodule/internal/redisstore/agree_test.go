@@ -14,21 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
-
-// count changes the plan of an account to the next number, and records that.
-func count(s *gate) func(*book.Account) error {
-	return func(a *book.Account) error {
-		n, err := strconv.Atoi("0" + a.Plan)
-		if err != nil {
-			return err
-		}
-		a.Exists, a.Plan = true, strconv.Itoa(n+1)
-		a.Record(store.Entry{At: s.now(), Action: "account.change", Target: a.Plan})
-		return nil
-	}
-}
 
 // orphan makes all pending marks so old that gates publish the queues.
 func orphan(t testing.TB, server *redistest.Server) {
@@ -100,7 +86,7 @@ func TestLogAgrees(t *testing.T) {
 						if rand.IntN(2) == 0 {
 							ctx = t.Context()
 						}
-						err := s.ChangeOne(ctx, s.now(), account, count(s))
+						err := s.ChangeOne(ctx, s.now(), account, redisstore.NextPlan(s.redis))
 						cancel()
 						switch {
 						case err == nil:
@@ -159,7 +145,7 @@ func TestLogCannotBeWritten(t *testing.T) {
 	s := openReady(t, redisstore.Options{URL: "redis://gate:secret@" + server.Addr(), Logger: log.logger()})
 	do(t, server, "ACL", "SETUSER", "gate", "resetkeys", "~tollgate:{*", "~tollgate:pending", "~tollgate:layout", "~tollgate:check", "~tollgate:accounts")
 	for range 3 {
-		check(t, s.ChangeOne(t.Context(), s.now(), "acc_2", count(s)))
+		check(t, s.ChangeOne(t.Context(), s.now(), "acc_2", redisstore.NextPlan(s.redis)))
 	}
 	if got := log.count("writing the audit log; it is written later"); got != 3 {
 		t.Errorf("%d lines about the log, want 3", got)

@@ -80,7 +80,7 @@ func takePace(t *testing.T, s *Store, call store.Call, limit store.Limit, cost i
 func openBuckets(t *testing.T) (*Store, store.Call) {
 	t.Helper()
 	s := openInside(t, redistest.Start(t))
-	must(t, s.change(t.Context(), time.Now(), "acc_1", next(s)))
+	must(t, s.change(t.Context(), time.Now(), "acc_1", NextPlan(s)))
 	return s, store.Call{Account: "acc_1", Endpoint: "convert", Day: 20_000}
 }
 

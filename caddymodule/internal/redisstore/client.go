@@ -200,7 +200,7 @@ func (c *client) try(ctx context.Context, send func(*link) rueidis.RedisResult) 
 			return reply, unavailable(fmt.Errorf("%w: %w", errNoReply, c.hide(err)))
 		}
 		_, moved := reason.IsMoved()
-		if moved || reason.IsTryAgain() || reason.IsClusterDown() || reason.IsLoading() {
+		if moved || reason.IsTryAgain() || reason.IsClusterDown() || reason.IsLoading() || reason.IsNoScript() {
 			if !sleep(ctx, pause) {
 				return reply, unavailable(c.hide(err))
 			}
@@ -236,13 +236,7 @@ func (c *client) hide(err error) error {
 
 // doMulti sends commands at once, and returns their replies.
 func (c *client) doMulti(ctx context.Context, n int, build func(b rueidis.Builder, i int) rueidis.Completed) ([]rueidis.RedisMessage, error) {
-	replies, errs := c.multi(ctx, n, func(ctx context.Context, l *link, indices []int) []rueidis.RedisResult {
-		commands := make([]rueidis.Completed, len(indices))
-		for n, i := range indices {
-			commands[n] = build(l.B(), i)
-		}
-		return l.DoMulti(ctx, commands...)
-	})
+	replies, errs := c.multi(ctx, n, func(b rueidis.Builder, i int, _ bool) rueidis.Completed { return build(b, i) })
 	for _, err := range errs {
 		if err != nil {
 			return nil, err // the others often have the same cause
@@ -254,12 +248,11 @@ func (c *client) doMulti(ctx context.Context, n int, build func(b rueidis.Builde
 // runMulti runs a script for each call, with one round trip, and returns a reply
 // or an error for each.
 func (c *client) runMulti(ctx context.Context, s *script, calls []call) ([][]rueidis.RedisMessage, []error) {
-	replies, errs := c.multi(ctx, len(calls), func(ctx context.Context, l *link, indices []int) []rueidis.RedisResult {
-		some := make([]call, len(indices))
-		for n, i := range indices {
-			some[n] = calls[i]
+	replies, errs := c.multi(ctx, len(calls), func(b rueidis.Builder, i int, unknown bool) rueidis.Completed {
+		if unknown {
+			return s.byText(b, calls[i].keys, calls[i].args)
 		}
-		return s.execAll(ctx, l, some)
+		return s.bySHA(b, calls[i].keys, calls[i].args)
 	})
 	lists := make([][]rueidis.RedisMessage, len(calls))
 	for i, reply := range replies {
@@ -271,9 +264,10 @@ func (c *client) runMulti(ctx context.Context, s *script, calls []call) ([][]rue
 }
 
 // multi sends n requests at once, and those again that the server cannot run
-// right now. It returns a reply or an error for each.
+// right now. It returns a reply or an error for each. unknown tells whether a
+// server did not know the script.
 func (c *client) multi(
-	ctx context.Context, n int, send func(ctx context.Context, l *link, indices []int) []rueidis.RedisResult,
+	ctx context.Context, n int, build func(b rueidis.Builder, i int, unknown bool) rueidis.Completed,
 ) ([]rueidis.RedisMessage, []error) {
 	replies, errs := make([]rueidis.RedisMessage, n), make([]error, n)
 	left := make([]int, n)
@@ -285,9 +279,14 @@ func (c *client) multi(
 	}
 	ctx, cancel := c.within(ctx)
 	defer cancel()
+	unknown := false
 	_, err := c.do(ctx, func(l *link) (worst rueidis.RedisResult) {
+		commands := make([]rueidis.Completed, len(left))
+		for n, i := range left {
+			commands[n] = build(l.B(), i, unknown)
+		}
 		var failed []int
-		for n, result := range send(ctx, l, left) {
+		for n, result := range l.DoMulti(ctx, commands...) {
 			reply, err := result.ToMessage()
 			if err == nil || rueidis.IsRedisNil(err) {
 				replies[left[n]] = reply
@@ -297,6 +296,7 @@ func (c *client) multi(
 			if _, isReply := rueidis.IsRedisErr(err); len(failed) == 0 || !isReply {
 				worst = result
 			}
+			unknown = unknown || isUnknown(result)
 			failed = append(failed, left[n])
 		}
 		left = failed

@@ -39,8 +39,6 @@ func fullAccount(t testing.TB, server *redistest.Server) {
 	}))
 }
 
-func tokenKey(hash token.Hash) string { return fmt.Sprintf("tollgate:t:%x", hash[:]) }
-
 // farStore opens a store whose server is far away.
 func farStore(t testing.TB, server *redistest.Server) *gate {
 	t.Helper()
@@ -87,61 +85,6 @@ func TestPrune(t *testing.T) {
 	for pattern, want := range want {
 		if got := len(keysOf(t, server, pattern)); got != want {
 			t.Errorf("%d keys %s, want %d", got, pattern, want)
-		}
-	}
-}
-
-// TestFailedChangeKeepsToken: a change that fails does not shorten the life of
-// the token, also if it fails after another gate came first.
-func TestFailedChangeKeepsToken(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name  string
-		taken bool // before the change reads the account
-	}{{"Taken", true}, {"TakenMeanwhile", false}} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			s, other := openStore(t, redisstore.Options{URL: server.URL()}), openStore(t, redisstore.Options{URL: server.URL()})
-			hash := newAccount(t, s, account)
-			if test.taken {
-				newKey(t, other, account, "wanted")
-			}
-			tries := 0
-			_, err := s.ChangeKey(t.Context(), account, "key_"+account, time.Now(), func(k *store.Key) error {
-				if tries++; tries == 1 && !test.taken {
-					newKey(t, other, account, "wanted")
-				}
-				k.Name, k.ExpiresAt = "wanted", time.Now().Add(time.Hour)
-				return nil
-			})
-			if !errors.Is(err, store.ErrNameTaken) {
-				t.Errorf("renaming to a taken name: got %v, want %v", err, store.ErrNameTaken)
-			}
-			if lives := do(t, server, "PTTL", tokenKey(hash)); lives != int64(-1) {
-				t.Errorf("the token lives %v ms, want no end", lives)
-			}
-		})
-	}
-}
-
-// TestTokenOutlivesKey: the entry of a token lives at least as long as its key,
-// after each change of the time that the key expires.
-func TestTokenOutlivesKey(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := openReady(t, redisstore.Options{URL: server.URL()})
-	hash, now := hashOf("short"), time.Now()
-	key := store.Key{ID: "short", Account: account, Kind: token.Key, Name: "short", CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
-	check(t, s.CreateKey(t.Context(), key, hash))
-	for _, expires := range []time.Time{now.Add(1000 * time.Hour), now.Add(time.Minute), now.Add(2000 * time.Hour), {}, now.Add(time.Hour), {}} {
-		_, err := s.ChangeKey(t.Context(), account, "short", now, func(k *store.Key) error {
-			k.ExpiresAt = expires
-			return nil
-		})
-		check(t, err)
-		if end := do(t, server, "PEXPIRETIME", tokenKey(hash)).(int64); end != -1 && (expires.IsZero() || end < expires.UnixMilli()) {
-			t.Errorf("the key expires at %v, its token ends at %v", expires, time.UnixMilli(end))
 		}
 	}
 }

@@ -117,13 +117,12 @@ func (s *Store) piecesWith(ctx context.Context, d *document) ([]book.Piece, erro
 	}
 	pieces := append([]book.Piece{{Document: d.Account}}, rows...)
 	for i, month := range counts {
-		fields, err := reply[2+i].AsStrMap()
-		if err != nil {
-			return nil, damaged("counts of "+d.ID, err)
-		}
 		_, last := month.Day.Month()
-		for _, c := range appendCounts(nil, month.Day, fields, month.Day, last) {
+		err := readCounts(reply[2+i], month.Day, month.Day, last, func(c store.Count) {
 			pieces = append(pieces, book.Piece{Count: &store.StoredCount{Account: d.ID, Key: month.Key, Count: c}})
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return pieces, nil

@@ -62,29 +62,6 @@ func (s *script) exec(ctx context.Context, c rueidis.CoreClient, keys, args []st
 // call is the keys and the arguments of a script.
 type call struct{ keys, args []string }
 
-// execAll runs the script for each call, with one round trip.
-func (s *script) execAll(ctx context.Context, c rueidis.Client, calls []call) []rueidis.RedisResult {
-	commands := make([]rueidis.Completed, len(calls))
-	for i, call := range calls {
-		commands[i] = s.bySHA(c.B(), call.keys, call.args)
-	}
-	results := c.DoMulti(ctx, commands...)
-	var unknown []int
-	commands = nil
-	for i, result := range results {
-		if isUnknown(result) {
-			unknown = append(unknown, i)
-			commands = append(commands, s.byText(c.B(), calls[i].keys, calls[i].args))
-		}
-	}
-	if len(unknown) > 0 {
-		for n, result := range c.DoMulti(ctx, commands...) {
-			results[unknown[n]] = result
-		}
-	}
-	return results
-}
-
 func isUnknown(result rueidis.RedisResult) bool {
 	reason, isReply := rueidis.IsRedisErr(result.Error())
 	return isReply && reason.IsNoScript()

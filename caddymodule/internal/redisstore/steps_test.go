@@ -40,9 +40,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// next changes the plan of an account to the next number, and records that. It
-// creates the account if there is none.
-func next(s *Store) func(*book.Account) error {
+// NextPlan changes the plan of an account to the next number, and records that.
+// It creates the account if there is none.
+func NextPlan(s *Store) func(*book.Account) error {
 	return func(a *book.Account) error {
 		n, err := strconv.Atoi("0" + a.Plan)
 		if err != nil {
@@ -79,13 +79,13 @@ func TestGateEnds(t *testing.T) {
 	for done := range steps + 1 {
 		for _, change := range []string{"new", "changed", "deleted"} {
 			id := fmt.Sprintf("acc_%s_%d", change, done)
-			edit, before := next(ends), 0
+			edit, before := NextPlan(ends), 0
 			switch change {
 			case "changed":
-				must(t, other.change(t.Context(), time.Now(), id, next(other)))
+				must(t, other.change(t.Context(), time.Now(), id, NextPlan(other)))
 				before = 1
 			case "deleted": // a gate has ended before, too
-				for _, step := range other.newChange(time.Now(), id, next(other)).steps()[:writes+1] {
+				for _, step := range other.newChange(time.Now(), id, NextPlan(other)).steps()[:writes+1] {
 					must(t, step(t.Context()))
 				}
 				before = 1
@@ -123,7 +123,7 @@ func TestGateEnds(t *testing.T) {
 			made += want
 			// What is left does not disturb the next change.
 			if change != "deleted" {
-				must(t, other.change(t.Context(), time.Now(), id, next(other)))
+				must(t, other.change(t.Context(), time.Now(), id, NextPlan(other)))
 				if got := recorded(t, b, id); len(got) != want+1 || got[want] != strconv.Itoa(want+1) {
 					t.Errorf("%s after %d steps and another change: the log has %q", change, done, got)
 				}
@@ -238,9 +238,9 @@ func TestEntryAfterMany(t *testing.T) {
 func TestLateChange(t *testing.T) {
 	t.Parallel()
 	s := openInside(t, redistest.Start(t))
-	must(t, s.change(t.Context(), time.Now(), "acc_1", next(s)))
+	must(t, s.change(t.Context(), time.Now(), "acc_1", NextPlan(s)))
 	for name, edit := range map[string]func(*book.Account) error{
-		"mark": next(s),
+		"mark": NextPlan(s),
 		"claim": func(a *book.Account) error {
 			return a.Create(book.Key{Key: store.Key{ID: "key_1", Kind: token.Key, CreatedAt: s.Now()}, Hash: hashOf("key_1")})
 		},
@@ -273,7 +273,7 @@ func TestGateEndsAfterClaim(t *testing.T) {
 	server := redistest.Start(t)
 	slow, other := openInside(t, server), openInside(t, server)
 	for _, id := range []string{"acc_1", "acc_2", "acc_3"} {
-		must(t, other.change(t.Context(), time.Now(), id, next(other)))
+		must(t, other.change(t.Context(), time.Now(), id, NextPlan(other)))
 	}
 	hash := hashOf("a token")
 	create := func(a *book.Account) error {
@@ -307,6 +307,14 @@ func TestGateEndsAfterClaim(t *testing.T) {
 	must(t, err)
 	if err := other.change(t.Context(), time.Now(), "acc_3", create); !errors.Is(err, store.ErrTokenTaken) {
 		t.Errorf("the token of an old key: got %v, want %v", err, store.ErrTokenTaken)
+	}
+	// A deleted account will never write its key.
+	must(t, other.change(t.Context(), time.Now(), "acc_2", func(a *book.Account) error { a.Exists = false; return nil }))
+	_, err = server.Do("SET", other.tokenKey(hash), tokenEntry{"acc_2", "key_acc_2", other.Now().UnixMicro()}.String())
+	must(t, err)
+	must(t, other.change(t.Context(), time.Now(), "acc_3", create))
+	if grant, err := slow.Confirm(t.Context(), hash, time.Now()); err != nil || grant.Account != "acc_3" {
+		t.Errorf("the token of a deleted account: got %+v, %v, want acc_3", grant, err)
 	}
 }
 
@@ -376,10 +384,10 @@ func hashOf(text string) (hash token.Hash) {
 func TestDumpOfChanged(t *testing.T) {
 	t.Parallel()
 	s := openInside(t, redistest.Start(t))
-	must(t, s.change(t.Context(), time.Now(), "acc_1", next(s)))
+	must(t, s.change(t.Context(), time.Now(), "acc_1", NextPlan(s)))
 	before, err := s.read(t.Context(), "acc_1")
 	must(t, err)
-	must(t, s.change(t.Context(), time.Now(), "acc_1", next(s)))
+	must(t, s.change(t.Context(), time.Now(), "acc_1", NextPlan(s)))
 	if pieces, err := s.piecesWith(t.Context(), before); !errors.Is(err, errOutdated) {
 		t.Errorf("got %+v, %v, want %v", pieces, err, errOutdated)
 	}
@@ -388,7 +396,7 @@ func TestDumpOfChanged(t *testing.T) {
 		t.Errorf("got %+v, %v, want the account as it is now", pieces, err)
 	}
 	must(t, s.change(t.Context(), time.Now(), "acc_1", func(a *book.Account) error { a.Exists = false; return nil }))
-	must(t, s.change(t.Context(), time.Now(), "acc_1", next(s)))
+	must(t, s.change(t.Context(), time.Now(), "acc_1", NextPlan(s)))
 	if pieces, err = s.piecesOf(t.Context(), listed("acc_1", before.handle)); err != nil || len(pieces) != 0 {
 		t.Errorf("a deleted account: got %+v, %v", pieces, err)
 	}

@@ -1,8 +1,6 @@
 package redisstore_test
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -10,7 +8,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -37,25 +34,6 @@ func wantOwner(t *testing.T, o redisstore.Options, hash token.Hash, want string)
 	}
 }
 
-// TestPruneMovedToken: 90 days after the old key of a moved token has ended, it
-// is deleted without the token.
-func TestPruneMovedToken(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	o := redisstore.Options{URL: server.URL()}
-	s := openStore(t, o)
-	hash := moveToken(t, s)
-	check(t, s.ChangeOne(t.Context(), s.now(), "acc_1", func(a *book.Account) error {
-		a.Keys[0].RevokedAt = time.Now().Add(-store.RevokedFor - time.Hour)
-		return nil
-	}))
-	newKey(t, s, "acc_1", "key_other") // prunes
-	if _, err := s.Key(t.Context(), "acc_1", "key_acc_1"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("the old key is not pruned: %v", err)
-	}
-	wantOwner(t, o, hash, "acc_2")
-}
-
 // TestMovedTokenOfCache: a gate that knows the old account of a token serves the
 // new one at the next call.
 func TestMovedTokenOfCache(t *testing.T) {
@@ -75,48 +53,6 @@ func TestMovedTokenOfCache(t *testing.T) {
 	check(t, s.RevokeKey(t.Context(), "acc_1", "key_acc_1", time.Now()))
 	check(t, s.CreateKey(t.Context(), imported("acc_2"), hash))
 	want("acc_2")
-}
-
-// TestEntryWithoutKey: a token whose key may be about to be written is refused
-// for another account, until its own account has made the key or is deleted, or
-// a minute is over.
-func TestEntryWithoutKey(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	o := redisstore.Options{URL: server.URL()}
-	s := openStore(t, o)
-	newAccount(t, s, "acc_1")
-	newAccount(t, s, "acc_2")
-	left := func(text string, ago time.Duration) token.Hash {
-		do(t, server, "SET", tokenKey(hashOf(text)), fmt.Sprint("acc_1 key_imported_acc_1 ", s.now().Add(-ago).UnixMicro()))
-		return hashOf(text)
-	}
-	taken := func(hash token.Hash) {
-		t.Helper()
-		if err := s.CreateKey(t.Context(), imported("acc_2"), hash); !errors.Is(err, store.ErrTokenTaken) {
-			t.Errorf("another account: got %v, want %v", err, store.ErrTokenTaken)
-		}
-	}
-	hash := left("one", 50*time.Second)
-	taken(hash)
-	if account, err := s.Holder(t.Context(), hash, time.Now()); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("the holder: got %q, %v", account, err)
-	}
-	check(t, s.CreateKey(t.Context(), imported("acc_1"), hash))
-	wantOwner(t, o, hash, "acc_1")
-	left("one", time.Hour) // its key is live, whenever it was made
-	taken(hash)
-
-	old := left("old", 61*time.Second)
-	check(t, s.CreateKey(t.Context(), imported("acc_2"), old))
-	wantOwner(t, o, old, "acc_2")
-
-	check(t, s.DeleteAccount(t.Context(), "acc_1"))
-	hash = left("two", 0)
-	next := imported("acc_2")
-	next.ID, next.Name = "key_next", "next"
-	check(t, s.CreateKey(t.Context(), next, hash))
-	wantOwner(t, o, hash, "acc_2")
 }
 
 // TestRestoreMovedToken: a moved token belongs to its live key after a restore,

@@ -38,34 +38,44 @@ func (s *Store) allMonths() []calendar.Day {
 
 // Counts implements book.Engine.
 func (s *Store) Counts(ctx context.Context, account, key string, first, last calendar.Day) (list []store.Count, err error) {
-	months := monthsOf(first, last)
-	keys := make([]string, len(months))
-	for i, month := range months {
-		keys[i] = s.countsKey(account, key, monthOf(month))
-	}
-	found, err := s.hashes(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	for i, fields := range found {
-		list = appendCounts(list, months[i], fields, first, last)
-	}
-	return list, nil
+	err = s.counts(ctx, []string{account}, key, first, last, func(_ string, c store.Count) { list = append(list, c) })
+	return list, err
 }
 
-// hashes reads hashes of counts.
-func (s *Store) hashes(ctx context.Context, keys []string) ([]map[string]string, error) {
-	replies, err := s.client.doMulti(ctx, len(keys), func(b rueidis.Builder, i int) rueidis.Completed { return b.Hgetall().Key(keys[i]).Build() })
-	if err != nil {
-		return nil, err
+// CountsOfAccounts implements book.Engine.
+func (s *Store) CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) (list []store.AccountCount, err error) {
+	err = s.counts(ctx, accounts, "", first, last, func(account string, c store.Count) {
+		list = append(list, store.AccountCount{Account: account, Count: c})
+	})
+	return list, err
+}
+
+// counts calls add with the counts of accounts, or of a key of an account.
+func (s *Store) counts(ctx context.Context, accounts []string, key string, first, last calendar.Day, add func(account string, c store.Count)) error {
+	type hash struct {
+		account string
+		month   calendar.Day
 	}
-	list := make([]map[string]string, len(keys))
-	for i, reply := range replies {
-		if list[i], err = reply.AsStrMap(); err != nil {
-			return nil, damaged(keys[i], err)
+	var hashes []hash
+	for _, month := range monthsOf(first, last) {
+		for _, account := range accounts {
+			hashes = append(hashes, hash{account, month})
 		}
 	}
-	return list, nil
+	for some := range slices.Chunk(hashes, accountPage) {
+		replies, err := s.client.doMulti(ctx, len(some), func(b rueidis.Builder, i int) rueidis.Completed {
+			return b.Hgetall().Key(s.countsKey(some[i].account, key, monthOf(some[i].month))).Build()
+		})
+		if err != nil {
+			return err
+		}
+		for i, reply := range replies {
+			if err := readCounts(reply, some[i].month, first, last, func(c store.Count) { add(some[i].account, c) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // monthsOf are the first days of the months of the days from first to last.
@@ -78,40 +88,22 @@ func monthsOf(first, last calendar.Day) (months []calendar.Day) {
 	return months
 }
 
-// appendCounts appends the counts of days of a month.
-func appendCounts(list []store.Count, month calendar.Day, fields map[string]string, first, last calendar.Day) []store.Count {
+// readCounts calls add with the counts of days in the hash of a month.
+func readCounts(hash rueidis.RedisMessage, month, first, last calendar.Day, add func(store.Count)) error {
+	fields, err := hash.AsStrMap()
+	if err != nil {
+		return damaged("counts", err)
+	}
 	for field, value := range fields {
 		ofMonth, endpoint, isDay := strings.Cut(field, ":")
 		n, err := strconv.Atoi(ofMonth)
 		used, err2 := strconv.ParseInt(value, 10, 64)
 		day := month + calendar.Day(n-1)
 		if isDay && endpoint != "*" && errors.Join(err, err2) == nil && used > 0 && first <= day && day <= last {
-			list = append(list, store.Count{Day: day, Endpoint: endpoint, Used: used})
+			add(store.Count{Day: day, Endpoint: endpoint, Used: used})
 		}
 	}
-	return list
-}
-
-// CountsOfAccounts implements book.Engine.
-func (s *Store) CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) (list []store.AccountCount, err error) {
-	for _, month := range monthsOf(first, last) {
-		for some := range slices.Chunk(accounts, accountPage) {
-			keys := make([]string, len(some))
-			for i, account := range some {
-				keys[i] = s.countsKey(account, "", monthOf(month))
-			}
-			found, err := s.hashes(ctx, keys)
-			if err != nil {
-				return nil, err
-			}
-			for i, fields := range found {
-				for _, c := range appendCounts(nil, month, fields, first, last) {
-					list = append(list, store.AccountCount{Account: some[i], Count: c})
-				}
-			}
-		}
-	}
-	return list, nil
+	return nil
 }
 
 // ResetCounts implements book.Engine.

@@ -82,7 +82,7 @@ func (c *Cluster) join(buses []string) error {
 // complete returns an error unless each server knows the owner of each slot.
 func (c *Cluster) complete() error {
 	for _, server := range c.Servers {
-		info, err := server.ask("CLUSTER", "INFO")
+		info, err := ask[string](server, "CLUSTER", "INFO")
 		if err != nil {
 			return err
 		}

@@ -34,24 +34,14 @@ func (s *Server) doWithin(timeout time.Duration, command ...string) (any, error)
 	return reply, nil
 }
 
-// ask returns a reply that must be a string.
-func (s *Server) ask(command ...string) (string, error) {
+// ask returns a reply that must be a string or a list.
+func ask[T string | []any](s *Server, command ...string) (T, error) {
 	reply, err := s.Do(command...)
-	text, ok := reply.(string)
+	got, ok := reply.(T)
 	if err == nil && !ok {
-		err = fmt.Errorf("%s at %s answered %v, want a string", command[0], s.port, reply)
+		err = fmt.Errorf("%s at %s answered %v, want a %T", command[0], s.port, reply, got)
 	}
-	return text, err
-}
-
-// list returns a reply that must be a list.
-func (s *Server) list(command ...string) ([]any, error) {
-	reply, err := s.Do(command...)
-	items, ok := reply.([]any)
-	if err == nil && !ok {
-		err = fmt.Errorf("%s at %s answered %v, want a list", command[0], s.port, reply)
-	}
-	return items, err
+	return got, err
 }
 
 // Watch begins to collect what Sent returns.
@@ -69,7 +59,7 @@ func (s *Server) Watch() error {
 // Sent returns the commands that stores sent since Watch. Their connections have
 // a name. Commands that scripts call are not among them.
 func (s *Server) Sent() (commands []string, err error) {
-	log, err := s.list("SLOWLOG", "GET", "-1")
+	log, err := ask[[]any](s, "SLOWLOG", "GET", "-1")
 	for i := len(log) - 1; i >= 0; i-- {
 		// Number, time, duration, command, address and name.
 		entry, _ := log[i].([]any)

@@ -27,11 +27,11 @@ func (c *Cluster) BeginMove(key string, to *Server) (*Move, error) {
 		return nil, err
 	}
 	m := &Move{cluster: c, slot: fmt.Sprint(slot), From: from, To: to}
-	fromID, err := from.ask("CLUSTER", "MYID")
+	fromID, err := ask[string](from, "CLUSTER", "MYID")
 	if err != nil {
 		return nil, err
 	}
-	if m.toID, err = to.ask("CLUSTER", "MYID"); err != nil {
+	if m.toID, err = ask[string](to, "CLUSTER", "MYID"); err != nil {
 		return nil, err
 	}
 	if _, err = to.Do("CLUSTER", "SETSLOT", m.slot, "IMPORTING", fromID); err == nil {
@@ -53,7 +53,7 @@ func (m *Move) Keys(keys ...string) error {
 // When it returns, all servers know.
 func (m *Move) Finish() error {
 	for {
-		reply, err := m.From.list("CLUSTER", "GETKEYSINSLOT", m.slot, "100")
+		reply, err := ask[[]any](m.From, "CLUSTER", "GETKEYSINSLOT", m.slot, "100")
 		if err != nil {
 			return err
 		}

@@ -86,11 +86,11 @@ func (s *Sentinel) complete() error {
 		if _, err := sentinel.Do("SENTINEL", "CKQUORUM", masterName); err != nil {
 			return err
 		}
-		others, err := sentinel.list("SENTINEL", "SENTINELS", masterName)
+		others, err := ask[[]any](sentinel, "SENTINEL", "SENTINELS", masterName)
 		if err != nil {
 			return err
 		}
-		replicas, err := sentinel.list("SENTINEL", "REPLICAS", masterName)
+		replicas, err := ask[[]any](sentinel, "SENTINEL", "REPLICAS", masterName)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func addresses(servers []*Server) string {
 
 // masterOf returns the server that a sentinel calls the master.
 func (s *Sentinel) masterOf(sentinel *Server) (*Server, error) {
-	reply, err := sentinel.list("SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName)
+	reply, err := ask[[]any](sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (s *Sentinel) AwaitMaster(other *Server) (master *Server, err error) {
 			}
 			master = named
 		}
-		role, err := master.list("ROLE")
+		role, err := ask[[]any](master, "ROLE")
 		if err == nil && role[0] != "master" {
 			err = fmt.Errorf("%s has the role %v", master.address, role[0])
 		}
@@ -187,7 +187,7 @@ func (s *Sentinel) AwaitMaster(other *Server) (master *Server, err error) {
 // master. The old master becomes one after a failover.
 func (s *Server) AwaitReplica() error {
 	return await("the replica "+s.address, func() error {
-		role, err := s.list("ROLE")
+		role, err := ask[[]any](s, "ROLE")
 		if err == nil && (role[0] != "slave" || role[3] != "connected") {
 			err = fmt.Errorf("%s has the role %v", s.address, role)
 		}
