@@ -34,7 +34,7 @@ func (t *tool) setAccount() *cobra.Command {
 	c.MarkFlagsOneRequired("plan", "disabled", "label")
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (account api.Account, err error) {
 		var id string
-		if id, known, err = resolveTo(ctx, gate, args[0], create); err != nil {
+		if id, known, err = resolve(ctx, gate, args[0], create); err != nil {
 			return account, err
 		}
 		if !known && !create && api.LooksMade(id) {
@@ -92,9 +92,7 @@ func (t *tool) listAccounts() *cobra.Command {
 		return api.AccountPage{Accounts: accounts}, err
 	}, func(table io.Writer, page api.AccountPage) {
 		showAccounts(table, page.Accounts)
-		if len(page.Accounts) == 0 {
-			row(table, "There are none.")
-		}
+		end(table, len(page.Accounts))
 	})
 	return c
 }

@@ -88,9 +88,7 @@ func showAudit(table io.Writer, page api.AuditPage) {
 		actor := strings.TrimSpace(e.Actor.Kind + " " + e.Actor.ID)
 		row(table, moment(e.At), actor, e.Action, cmp.Or(e.Account, none), cmp.Or(e.Target, none), cmp.Or(changed(e), none))
 	}
-	if len(page.Audit) == 0 {
-		row(table, "There are none.")
-	}
+	end(table, len(page.Audit))
 }
 
 // The widths of the column CHANGE, in characters.

@@ -52,29 +52,21 @@ convert   account  day     1000  1000   0          2126-11-21T00:00:00+01:00  ye
 `)
 }
 
-// TestExplainInShadow checks that the table and the JSON tell a refusal that
-// mode shadow lets pass from one that it does not.
+// TestExplainInShadow checks that the table tells a refusal that mode shadow
+// lets pass from one that it does not.
 func TestExplainInShadow(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	config := controltest.Config()
 	config.Mode = policy.Shadow
 	s.Configure(t, config)
-	for _, test := range []struct {
-		target, answer string
-		passes         bool
-	}{
-		{"/api/currencies", "Answer   passes; mode enforce would answer 401 unauthenticated\n", true},
-		{"/api//currencies", "Answer   400 bad_path\n", false},
-		{"/elsewhere", "Answer   admitted\n", true},
+	for target, answer := range map[string]string{
+		"/api/currencies":  "Answer   passes; mode enforce would answer 401 unauthenticated\n",
+		"/api//currencies": "Answer   400 bad_path\n",
+		"/elsewhere":       "Answer   admitted\n",
 	} {
-		if out := s.ok(t, "explain", "GET", test.target); !strings.Contains(out, test.answer) {
-			t.Errorf("%s: got %s, want %q", test.target, out, test.answer)
-		}
-		var got struct{ Passes *bool }
-		out := s.ok(t, "explain", "GET", test.target, "--json")
-		if err := json.Unmarshal([]byte(out), &got); err != nil || got.Passes == nil || *got.Passes != test.passes {
-			t.Errorf("%s: got %v, %s, want passes %t", test.target, err, out, test.passes)
+		if out := s.ok(t, "explain", "GET", target); !strings.Contains(out, answer) {
+			t.Errorf("%s: got %s, want %q", target, out, answer)
 		}
 	}
 }

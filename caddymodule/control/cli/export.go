@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -65,11 +66,10 @@ func (t *tool) exportUsage() *cobra.Command {
 			return err
 		}
 		return write(c, output, func(ctx context.Context, w io.Writer) error {
-			var rows rowWriter = &csvRows{csv.NewWriter(w)}
 			if format == "json" {
-				rows = &jsonRows{w: bufio.NewWriter(w)}
+				return writeJSON(w, rowsOf(ctx, gate, first))
 			}
-			return export(ctx, gate, first, rows)
+			return writeCSV(w, rowsOf(ctx, gate, first))
 		})
 	}
 	return c
@@ -100,29 +100,28 @@ func (t *tool) begun(ctx context.Context, gate *client.Client, first time.Time) 
 	return err
 }
 
-// export writes the rows of the month that begins on a day. It keeps one page
-// in memory.
-func export(ctx context.Context, gate *client.Client, first time.Time, rows rowWriter) error {
-	if err := rows.begin(); err != nil {
-		return err
-	}
-	for day := first; day.Month() == first.Month(); day = day.AddDate(0, 0, 1) {
-		for after, more := "", true; more; {
-			page, err := countsOfDay(ctx, gate, day.Format(time.DateOnly), after)
-			if err != nil {
-				return err
-			}
-			for _, count := range page.Counts {
-				if err := rows.row(exported{page.Day, count}); err != nil {
-					return err
+// rowsOf reads the rows of the month that begins on a day. It keeps one page in
+// memory. An error is the last element.
+func rowsOf(ctx context.Context, gate *client.Client, first time.Time) iter.Seq2[exported, error] {
+	return func(yield func(exported, error) bool) {
+		for day := first; day.Month() == first.Month(); day = day.AddDate(0, 0, 1) {
+			for after, more := "", true; more; {
+				page, err := countsOfDay(ctx, gate, day.Format(time.DateOnly), after)
+				if err != nil {
+					yield(exported{}, err)
+					return
 				}
-			}
-			if more = page.Next != nil; more {
-				after = *page.Next
+				for _, count := range page.Counts {
+					if !yield(exported{page.Day, count}, nil) {
+						return
+					}
+				}
+				if more = page.Next != nil; more {
+					after = *page.Next
+				}
 			}
 		}
 	}
-	return rows.end()
 }
 
 // countsOfDay gets a page. Each page has a timeout of its own: an export of
@@ -164,49 +163,38 @@ func write(c *cobra.Command, path string, do func(context.Context, io.Writer) er
 	return nil
 }
 
-// rowWriter writes rows in a format.
-type rowWriter interface {
-	begin() error
-	row(exported) error
-	end() error
-}
-
-type csvRows struct{ *csv.Writer }
-
-func (c *csvRows) begin() error { return c.Write([]string{"day", "account", "endpoint", "calls"}) }
-
-func (c *csvRows) row(r exported) error {
-	return c.Write([]string{r.Day, r.Account, r.Endpoint, strconv.FormatInt(r.Calls, 10)})
-}
-
-func (c *csvRows) end() error {
-	c.Flush()
-	return c.Error()
-}
-
-// jsonRows writes an array with one row on each line.
-type jsonRows struct {
-	w     *bufio.Writer
-	comma string
-}
-
-func (j *jsonRows) begin() error {
-	_, err := j.w.WriteString("[")
-	return err
-}
-
-func (j *jsonRows) row(r exported) error {
-	text, err := json.Marshal(r)
-	if err == nil {
-		_, err = fmt.Fprintf(j.w, "%s\n%s", j.comma, text)
+func writeCSV(w io.Writer, rows iter.Seq2[exported, error]) error {
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{"day", "account", "endpoint", "calls"}) // Error returns the error
+	for r, err := range rows {
+		if err == nil {
+			err = out.Write([]string{r.Day, r.Account, r.Endpoint, strconv.FormatInt(r.Calls, 10)})
+		}
+		if err != nil {
+			return err
+		}
 	}
-	j.comma = ","
-	return err
+	out.Flush()
+	return out.Error()
 }
 
-func (j *jsonRows) end() error {
-	if _, err := j.w.WriteString("\n]\n"); err != nil {
-		return err
+// writeJSON writes an array with one row on each line.
+func writeJSON(w io.Writer, rows iter.Seq2[exported, error]) error {
+	out, comma := bufio.NewWriter(w), ""
+	_, _ = out.WriteString("[") // Flush returns the error
+	for r, err := range rows {
+		var text []byte
+		if err == nil {
+			text, err = json.Marshal(r)
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s\n%s", comma, text)
+		}
+		if err != nil {
+			return err
+		}
+		comma = ","
 	}
-	return j.w.Flush()
+	_, _ = out.WriteString("\n]\n")
+	return out.Flush()
 }

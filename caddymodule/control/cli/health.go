@@ -47,10 +47,6 @@ func showHealth(table io.Writer, state api.Readiness) {
 	row(table)
 	row(table, "CHECK", "OK", "MESSAGE")
 	for _, check := range state.Checks {
-		ok := "yes"
-		if !check.OK {
-			ok = "no"
-		}
-		row(table, check.Name, ok, check.Message)
+		row(table, check.Name, yes(check.OK), check.Message)
 	}
 }

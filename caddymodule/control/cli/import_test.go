@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,10 +43,4 @@ acc_2    starter   disabled  2126-11-20T09:00:00Z  bob
 	if lines := strings.Split(out, "\n"); err == nil || len(lines) != 4 || lines[1] != `{"line":2,"account":"acc_3","status":200}` {
 		t.Errorf("as JSON: got %v, %s", err, out)
 	}
-	var many []string
-	for n := range 3000 {
-		many = append(many, fmt.Sprintf(`{"account":"many_%04d"}`, n))
-	}
-	write(many...)
-	expect(t, s.ok(t, "account", "import", path), "Created 3000, changed 0, refused 0.\n")
 }

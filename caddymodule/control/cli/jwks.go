@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
@@ -13,13 +15,9 @@ func (t *tool) jwks() *cobra.Command {
 	return &cobra.Command{
 		Use: "jwks", Short: "Prints the public keys that verify Tollgate-Assertion, as a JWK Set", Args: misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			gate, err := t.connect(t.address)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(c.Context(), timeout)
-			defer cancel()
-			set, err := gate.PublicKeys(ctx)
+			set, err := call(t, c, nil, func(ctx context.Context, gate *client.Client, _ []string) (assertion.KeySet, error) {
+				return gate.PublicKeys(ctx)
+			})
 			if err != nil {
 				return err
 			}

@@ -58,7 +58,7 @@ func (t *tool) createKey() *cobra.Command {
 		if request.Limits, err = parseLimits(limits); err != nil {
 			return api.IssuedKey{}, err
 		}
-		account, known, err := resolve(ctx, gate, args[0])
+		account, known, err := resolve(ctx, gate, args[0], false)
 		switch {
 		case err != nil:
 			return api.IssuedKey{}, err
@@ -217,7 +217,5 @@ func showKeys(table io.Writer, list api.KeyList) {
 			momentOr(k.LastUsedAt, never), from, momentOr(k.ExpiresAt, never), momentOr(k.RevokedAt, none),
 			cmp.Or(limitsOf(k.Limits), none), cmp.Or(strings.Join(k.Addresses, " "), anywhere))
 	}
-	if len(list.Keys) == 0 {
-		row(table, "There are none.")
-	}
+	end(table, len(list.Keys))
 }

@@ -141,9 +141,7 @@ func showOverrides(table io.Writer, overrides []api.Override) {
 	for _, o := range overrides {
 		row(table, o.Endpoint, limit(o.Limit), o.Period, momentOr(o.ExpiresAt, "never"), moment(o.CreatedAt), o.Reason)
 	}
-	if len(overrides) == 0 {
-		row(table, "There are none.")
-	}
+	end(table, len(overrides))
 }
 
 // parseLimits reads limits of a key, such as "convert 100 day".

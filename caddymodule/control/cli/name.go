@@ -23,14 +23,10 @@ var (
 	errTypingError    = misuse.Errorf("there is no account with this id, which is probably a typing error: --create creates it all the same")
 )
 
-// resolve finds the account that an operator names by its id or its label.
-// Without one, it returns the name as the id of a new account if it is valid.
-func resolve(ctx context.Context, gate *client.Client, name string) (id string, known bool, err error) {
-	return resolveTo(ctx, gate, name, false)
-}
-
-// resolveTo is resolve, or ignores labels.
-func resolveTo(ctx context.Context, gate *client.Client, name string, idOnly bool) (id string, known bool, err error) {
+// resolve finds the account that an operator names by its id or its label, or
+// by its id only. Without one, it returns the name as the id of a new account if
+// it is valid.
+func resolve(ctx context.Context, gate *client.Client, name string, idOnly bool) (id string, known bool, err error) {
 	name = strings.TrimSpace(name)
 	var found []api.Account
 	switch length := utf8.RuneCountInString(name); {
@@ -64,7 +60,7 @@ func resolveTo(ctx context.Context, gate *client.Client, name string, idOnly boo
 
 // accountOf is resolve for an account that has to exist.
 func accountOf(ctx context.Context, gate *client.Client, name string) (id string, err error) {
-	id, known, err := resolve(ctx, gate, name)
+	id, known, err := resolve(ctx, gate, name, false)
 	if err == nil && !known {
 		err = errUnknownAccount
 	}
@@ -100,7 +96,7 @@ func (f *accountFilter) id(ctx context.Context, gate *client.Client) (id string,
 	if f.name == "" {
 		return "", nil
 	}
-	id, f.known, err = resolve(ctx, gate, f.name)
+	id, f.known, err = resolve(ctx, gate, f.name, false)
 	return id, err
 }
 

@@ -46,7 +46,5 @@ func showRefused(table io.Writer, page api.RefusedPage) {
 	for _, r := range page.Refused {
 		row(table, r.Day, cmp.Or(r.Account, none), cmp.Or(r.Endpoint, none), r.Code, strconv.FormatInt(r.Calls, 10))
 	}
-	if len(page.Refused) == 0 {
-		row(table, "There are none.")
-	}
+	end(table, len(page.Refused))
 }

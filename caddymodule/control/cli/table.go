@@ -22,6 +22,13 @@ func row(table io.Writer, cells ...string) {
 	_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
 }
 
+// end says so if a table has no rows.
+func end(table io.Writer, rows int) {
+	if rows == 0 {
+		row(table, "There are none.")
+	}
+}
+
 // plain makes a text safe for a terminal. Clients choose names and paths,
 // which could move the cursor or change the direction of the text.
 func plain(text string) string {

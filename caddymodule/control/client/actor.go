@@ -1,6 +1,15 @@
 package client
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"os"
+	"os/user"
+	"regexp"
+	"strings"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+)
 
 // actor is the key of an actor in a context.
 type actor struct{}
@@ -15,4 +24,23 @@ func WithActor(ctx context.Context, id string) context.Context {
 func actorOf(ctx context.Context) string {
 	id, _ := ctx.Value(actor{}).(string)
 	return id
+}
+
+// actors has the ids that a gate accepts.
+var actors = regexp.MustCompile(`^[ -~]+$`)
+
+// WithOperator names the person at the command line for the audit log, see
+// WithActor. It is the first of TOLLGATE_ACTOR, the user who called sudo, and
+// the user of the operating system: a claim, not a permission. A name that is
+// unknown, or that a gate would refuse, is not worth a failure.
+func WithOperator(ctx context.Context) context.Context {
+	name := cmp.Or(os.Getenv("TOLLGATE_ACTOR"), os.Getenv("SUDO_USER"))
+	if current, err := user.Current(); name == "" && err == nil {
+		name = current.Username
+	}
+	name = strings.TrimSpace(name)
+	if len(name) > api.MaxActor || !actors.MatchString(name) {
+		return ctx
+	}
+	return WithActor(ctx, name)
 }

@@ -14,7 +14,7 @@ var errEndedEarly = errors.New("the gate ended the backup early; its log says wh
 // running gate sends one. A backup whose end is missing is invalid: package
 // backup verifies it.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
-	request, err := c.request(ctx, http.MethodGet, "/backup", nil, nil)
+	request, err := c.request(ctx, http.MethodGet, "/backup", nil, nil, "")
 	if err != nil {
 		return err
 	}
@@ -24,8 +24,8 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 		return lost(err)
 	}
 	defer response.Body.Close()
-	if got := (answer{response.StatusCode, response.Header, nil}); got.status != http.StatusOK || !got.is("application/gzip") {
-		return refused(response)
+	if err := check(response, "application/gzip"); err != nil {
+		return err
 	}
 	_, err = io.Copy(w, response.Body)
 	switch {

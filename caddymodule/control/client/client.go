@@ -107,7 +107,16 @@ type answer struct {
 
 // send sends a request and reads the response, whatever its status is.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, in any) (got answer, err error) {
-	request, err := c.request(ctx, method, path, query, in)
+	var body io.Reader
+	mediaType := ""
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return got, fmt.Errorf("encoding the request: %w", err)
+		}
+		body, mediaType = bytes.NewReader(text), jsonType
+	}
+	request, err := c.request(ctx, method, path, query, body, mediaType)
 	if err != nil {
 		return got, err
 	}
@@ -197,19 +206,8 @@ func isAnswer(out any) bool {
 	return false
 }
 
-func (c *Client) request(ctx context.Context, method, path string, query url.Values, in any) (*http.Request, error) {
-	if in == nil {
-		return c.requestWith(ctx, method, path, query, nil, "")
-	}
-	text, err := json.Marshal(in)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the request: %w", err)
-	}
-	return c.requestWith(ctx, method, path, query, bytes.NewReader(text), jsonType)
-}
-
-// requestWith returns a request with a body of a media type, or without one.
-func (c *Client) requestWith(ctx context.Context, method, path string, query url.Values, body io.Reader, mediaType string) (*http.Request, error) {
+// request returns a request with a body of a media type, or without one.
+func (c *Client) request(ctx context.Context, method, path string, query url.Values, body io.Reader, mediaType string) (*http.Request, error) {
 	target := c.base + "/tollgate" + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()

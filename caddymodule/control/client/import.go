@@ -36,7 +36,7 @@ func (c *Client) ImportKeys(ctx context.Context, lines io.Reader, dryRun bool, e
 
 func (c *Client) importLines(ctx context.Context, path string, query url.Values, lines io.Reader, each func(api.LineResult) error) error {
 	source := &sourceReader{Reader: lines}
-	request, err := c.requestWith(ctx, http.MethodPost, path, query, source, api.LinesType)
+	request, err := c.request(ctx, http.MethodPost, path, query, source, api.LinesType)
 	if err != nil {
 		return err
 	}
@@ -56,9 +56,8 @@ func (c *Client) importLines(ctx context.Context, path string, query url.Values,
 
 // readResults calls each with the results in a response.
 func readResults(response *http.Response, each func(api.LineResult) error) error {
-	got := answer{response.StatusCode, response.Header, nil}
-	if got.status != http.StatusOK || !got.is(api.LinesType) {
-		return refused(response)
+	if err := check(response, api.LinesType); err != nil {
+		return err
 	}
 	decoder := json.NewDecoder(response.Body)
 	for line := 1; ; line++ {
@@ -69,7 +68,7 @@ func readResults(response *http.Response, each func(api.LineResult) error) error
 		case err != nil:
 			return lost(err)
 		case result.Line != line:
-			return got.other()
+			return answer{response.StatusCode, response.Header, nil}.other()
 		}
 		if err := each(result); err != nil {
 			return err
@@ -77,8 +76,11 @@ func readResults(response *http.Response, each func(api.LineResult) error) error
 	}
 }
 
-// refused returns the error of a response that is not what was asked for.
-func refused(response *http.Response) error {
+// check returns the error of a response that is not 200 with a media type.
+func check(response *http.Response, mediaType string) error {
+	if got := (answer{response.StatusCode, response.Header, nil}); got.status == http.StatusOK && got.is(mediaType) {
+		return nil
+	}
 	got, err := read(response)
 	switch {
 	case err != nil:

@@ -37,7 +37,7 @@ func (c *Client) Readiness(ctx context.Context) (state api.Readiness, err error)
 // Usage returns the usage of an account, with a history of up to
 // api.MaxUsageDays days; 0 for none.
 func (c *Client) Usage(ctx context.Context, account string, days int) (api.UsageDocument, error) {
-	return ofAccount[api.UsageDocument](ctx, c, http.MethodGet, account, "/usage", daysQuery(days), nil)
+	return ofAccount[api.UsageDocument](ctx, c, http.MethodGet, account, "/usage", pageQuery("", 0, "days", number(days)), nil)
 }
 
 // ResetUsage sets today's count of one endpoint to zero, or the counts of all
@@ -119,8 +119,6 @@ func pageQuery(after string, limit int, more ...string) url.Values {
 	}
 	return query
 }
-
-func daysQuery(days int) url.Values { return pageQuery("", 0, "days", number(days)) }
 
 // number formats a number, and 0 as no value.
 func number[N int | int64](n N) string {

@@ -2,16 +2,17 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -73,6 +74,11 @@ func (s *server) registerAccounts(router huma.API) {
 		Summary:     "Delete an account with all its tokens and counts",
 		Description: "Its tokens are refused from the next call on. An account that is created later with the same id has no keys and no counts.",
 	}), perform(s, s.deleteAccount))
+	huma.Register(router, operation(huma.Operation{
+		OperationID: "get-document", Method: http.MethodGet, Path: path + "/document", Tags: []string{"accounts"},
+		Summary:     "Show what the store has of an account",
+		Description: "The account with its keys and login tokens, also those that ended, as in a backup: with the hashes of tokens, without counts and recent calls. Members can change with the version of Tollgate.",
+	}), answer(s, s.getDocument))
 }
 
 // accountsPerRead is how many accounts a lookup reads at once.
@@ -176,6 +182,14 @@ func (s *server) getAccount(ctx context.Context, with *session, in *accountInput
 	return showAccount(a.Account), nil
 }
 
+func (s *server) getDocument(ctx context.Context, with *session, in *accountInput) (json.RawMessage, error) {
+	a, err := with.book.Get(ctx, string(in.Account))
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(book.Piece{Document: a})
+}
+
 func (s *server) putAccount(ctx context.Context, with *session, in *putAccountInput) (shown api.Account, err error) {
 	if err := with.checkChange(in.Body); err != nil {
 		return api.Account{}, err
@@ -193,9 +207,9 @@ func (with *session) checkChange(change api.AccountChange) error {
 	// Plan free always exists: every account starts on it. Without a plan
 	// free in the configuration, it gives no access.
 	if plan := change.Plan; plan != nil && *plan != policy.FreePlan && with.policy.Plan(*plan) == nil {
-		return unknownPlan(*plan, with.policy)
+		return apierror.New(http.StatusBadRequest, "unknown_plan", fmt.Sprintf("Unknown plan %.64q. Plans: %s.", *plan, with.policy.PlanNames()))
 	}
-	if change.Label != nil && !validLabel(cleanName(*change.Label)) {
+	if change.Label != nil && !isText(cleanName(*change.Label), 0, store.MaxLabel) {
 		return errInvalidLabel
 	}
 	return nil
@@ -214,12 +228,6 @@ func (s *server) deleteAccount(ctx context.Context, with *session, in *accountIn
 
 func showAccount(a store.Account) api.Account {
 	return api.Account{Account: a.ID, Plan: a.Plan, Label: a.Label, Disabled: a.Disabled, CreatedAt: round(a.CreatedAt)}
-}
-
-// validLabel reports whether a label has at most store.MaxLabel characters,
-// none of them invisible.
-func validLabel(label string) bool {
-	return utf8.RuneCountInString(label) <= store.MaxLabel && utf8.ValidString(label) && !strings.ContainsFunc(label, isHidden)
 }
 
 // round converts a time to the precision of the API: UTC, in milliseconds.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ func TestStoreFails(t *testing.T) {
 			g := newGateOver(t, s)
 			g.account(t, "acc_1", "starter")
 			key := g.must(t, http.StatusCreated, "POST", keysPath, `{"name":"ci"}`)["id"].(string)
+			login := g.must(t, http.StatusCreated, "POST", keysPath, `{"kind":"login"}`)["id"].(string)
 			g.must(t, http.StatusCreated, "POST", keysPath, `{"kind":"login"}`)
 			for _, call := range []struct {
 				name, method, target, body string
@@ -45,6 +47,7 @@ func TestStoreFails(t *testing.T) {
 				{"set", "PATCH", keysPath + "/" + key, `{"name":"ce"}`, outcome{1, 0}, http.StatusOK, http.StatusOK},
 				{"rotate", "POST", keysPath + "/" + key + "/rotate", `{"overlap":"1h"}`, outcome{1, 1}, http.StatusCreated, http.StatusConflict},
 				{"revoke", "DELETE", keysPath + "/" + key, "", outcome{1, 1}, http.StatusNoContent, http.StatusNoContent},
+				{"revoke a login", "DELETE", keysPath + "/" + login, "", outcome{1, 0}, http.StatusNoContent, http.StatusNoContent},
 				{"end logins", "DELETE", "/tollgate/accounts/acc_1/logins", "", outcome{1, 0}, http.StatusNoContent, http.StatusNoContent},
 				{"delete", "DELETE", "/tollgate/accounts/acc_1", "", outcome{1, 1}, http.StatusNoContent, http.StatusNotFound},
 			} {
@@ -99,19 +102,8 @@ func TestResetFails(t *testing.T) {
 	}
 }
 
-// TestLoginWithoutEntry: a login adds no entry.
-func TestLoginWithoutEntry(t *testing.T) {
-	t.Parallel()
-	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	entries := g.entries(t)
-	g.must(t, http.StatusCreated, "POST", keysPath, `{"kind":"login"}`)
-	if got := g.entries(t); got != entries || len(g.names(t, "?kind=login")) != 1 {
-		t.Errorf("got %d entries and login tokens %v, want %d entries and 1 token", got, g.names(t, "?kind=login"), entries)
-	}
-}
-
-// TestFirstKeyRefused: a first key that is refused leaves no account.
+// TestFirstKeyRefused: a first key that is refused leaves no account. One that
+// is created makes an account on plan free, if that plan gives access.
 func TestFirstKeyRefused(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
@@ -121,6 +113,26 @@ func TestFirstKeyRefused(t *testing.T) {
 	g.refused(t, http.StatusNotFound, "not_found", "GET", "/tollgate/accounts/acc_1", "")
 	if n := g.entries(t); n != 0 {
 		t.Errorf("got %d entries, want none", n)
+	}
+	if key := g.issue(t, `{"name":"ci"}`); !slices.Equal(key.Abilities, []string{"currencies"}) {
+		t.Errorf("got the abilities %q", key.Abilities)
+	}
+	if got := g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1", "")["plan"]; got != "free" {
+		t.Errorf("plan: got %v", got)
+	}
+}
+
+// TestFirstKeyMeanwhile: an account that another request creates while its first
+// key is created keeps its plan.
+func TestFirstKeyMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := new(steps)
+	g := newGateOver(t, s)
+	g.giveFreeAccess(t)
+	s.during = func() { g.account(t, "acc_1", "starter") }
+	g.issue(t, `{"name":"ci"}`)
+	if got := g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1", "")["plan"]; got != "starter" {
+		t.Errorf("plan: got %v", got)
 	}
 }
 
@@ -152,7 +164,9 @@ func TestNothingChanges(t *testing.T) {
 	create := func(body string) string {
 		return keysPath + "/" + g.must(t, http.StatusCreated, "POST", keysPath, body)["id"].(string)
 	}
-	live, revoked, login := create(`{"name":"ci"}`), create(`{"name":"cd"}`), create(`{"kind":"login"}`)
+	live, revoked, rotated, login := create(`{"name":"ci"}`), create(`{"name":"cd"}`), create(`{"name":"cf"}`), create(`{"kind":"login"}`)
+	g.Advance(time.Second)
+	g.must(t, http.StatusCreated, "POST", rotated+"/rotate", "")
 	for _, ended := range []string{revoked, login} {
 		g.call(t, "DELETE", ended, "")
 	}
@@ -165,6 +179,7 @@ func TestNothingChanges(t *testing.T) {
 		{"PUT", "/tollgate/accounts/acc_1", `{}`, http.StatusOK},
 		{"PATCH", live, `{"name":"ci"}`, http.StatusOK},
 		{"DELETE", revoked, "", http.StatusNoContent},
+		{"DELETE", rotated, "", http.StatusNoContent},
 		{"DELETE", login, "", http.StatusNoContent},
 		{"POST", keysPath, `{"name":"ci"}`, http.StatusConflict},
 		{"POST", revoked + "/rotate", `{}`, http.StatusNotFound},
@@ -183,41 +198,68 @@ func TestNothingChanges(t *testing.T) {
 	}
 }
 
-// TestAuditRace: another writer is faster than a change that has seen the
-// document. The entry has the state that the change found then.
-func TestAuditRace(t *testing.T) {
+// request is a method, a path below the account, where KEY is the id of a key,
+// and a body.
+type request [3]string
+
+// TestMeanwhile: another writer is faster than a change that has seen the
+// document. Neither undoes the other, and the last entry has the state that its
+// change found.
+func TestMeanwhile(t *testing.T) {
 	t.Parallel()
+	const ok, created, gone, missing, conflict, forbidden = http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusNotFound, http.StatusConflict, http.StatusForbidden
+	rotate, remove, revoke := request{"POST", "/keys/KEY/rotate", ""}, request{"DELETE", "", ""}, request{"DELETE", "/keys/KEY", ""}
+	set := func(body string) request { return request{"PUT", "", body} }
+	patch := func(body string) request { return request{"PATCH", "/keys/KEY", body} }
+	override := func(limit, body string) request { return request{"PUT", "/limits/" + limit, body} }
 	for name, c := range map[string]struct {
-		method, target, body string // KEY is the id of the key
-		other                string // the body of the other request
-		before               string // of the last entry
-		entries, events      int
+		slower, faster  request
+		status          int    // of the slower one
+		before          string // of the last entry
+		entries, events int
+		remains         string // of the account and its overrides
 	}{
-		"account":       {"PUT", "", `{"plan":"business"}`, `{"disabled":true}`, `"disabled":true`, 2, 2},
-		"the same":      {"PUT", "", `{"plan":"business"}`, `{"plan":"business"}`, `"plan":"starter"`, 1, 1},
-		"key":           {"PATCH", "/keys/KEY", `{"ttl":"1d"}`, `{"name":"other"}`, `"name":"other"`, 2, 0},
-		"the same key":  {"PATCH", "/keys/KEY", `{"name":"other"}`, `{"name":"other"}`, `"name":"ci"`, 1, 0},
-		"limit":         {"PUT", "/limits/all/day", `{"limit":1}`, `{"limit":2}`, `"limit":2`, 2, 0},
-		"revoked twice": {"DELETE", "/keys/KEY", "", "", `"revoked_at":null`, 1, 1},
-		"rotated twice": {"POST", "/keys/KEY/rotate", "", "", `"revoked_at":null`, 1, 1},
-		"deleted twice": {"DELETE", "", "", "", `"plan":"starter"`, 1, 1},
+		"account":                   {set(`{"plan":"business"}`), set(`{"disabled":true}`), ok, `"disabled":true`, 2, 2, `"disabled":true`},
+		"the same":                  {set(`{"plan":"business"}`), set(`{"plan":"business"}`), ok, `"plan":"starter"`, 1, 1, ""},
+		"key":                       {patch(`{"ttl":"1d"}`), patch(`{"name":"other"}`), ok, `"name":"other"`, 2, 0, ""},
+		"the same key":              {patch(`{"name":"other"}`), patch(`{"name":"other"}`), ok, `"name":"ci"`, 1, 0, ""},
+		"the name of another key":   {patch(`{"name":"other"}`), request{"POST", "/keys", `{"name":"other"}`}, conflict, "", 1, 1, ""},
+		"limit":                     {override("all/day", `{"limit":1}`), override("all/day", `{"limit":2}`), ok, `"limit":2`, 2, 0, `"limit":1`},
+		"two limits":                {override("all/day", `{"limit":1}`), override("convert/month", `{"limit":2}`), ok, "", 2, 0, `"endpoint":"convert"`},
+		"a limit and a plan":        {override("all/day", `{"limit":1}`), set(`{"plan":"business"}`), ok, "", 2, 1, `"plan":"business"`},
+		"a change and a revocation": {patch(`{"ttl":"1d"}`), revoke, missing, `"revoked_at":null`, 1, 1, ""},
+		"a rotation and a plan":     {rotate, set(`{"plan":"free"}`), forbidden, `"plan":"starter"`, 1, 1, `"plan":"free"`},
+		"a rotation and a change":   {rotate, patch(`{"name":"other"}`), created, `"name":"other"`, 2, 1, ""},
+		"a rotation and a deletion": {rotate, remove, missing, `"plan":"starter"`, 1, 1, "There is no such account."},
+		"revoked twice":             {revoke, revoke, gone, `"revoked_at":null`, 1, 1, ""},
+		"rotated twice":             {rotate, rotate, missing, `"revoked_at":null`, 1, 1, ""},
+		"deleted twice":             {remove, remove, missing, `"plan":"starter"`, 1, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := new(steps)
 			g := newGateOver(t, s)
 			g.account(t, "acc_1", "starter")
-			target := "/tollgate/accounts/acc_1" + strings.ReplaceAll(c.target, "KEY", g.issue(t, `{"name":"ci"}`).ID)
+			id := g.issue(t, `{"name":"ci"}`).ID
+			send := func(r request) int {
+				return g.call(t, r[0], "/tollgate/accounts/acc_1"+strings.ReplaceAll(r[1], "KEY", id), r[2]).Code
+			}
 			g.Advance(time.Second)
 			entries, events := g.entries(t), len(g.Published())
-			s.during = func() { g.call(t, c.method, target, c.other) }
-			g.call(t, c.method, target, c.body)
+			s.during = func() { send(c.faster) }
+			if got := send(c.slower); got != c.status {
+				t.Errorf("got %d, want %d", got, c.status)
+			}
 			list, err := g.Opened().LastEntries(t.Context(), "acc_1", time.Time{}, store.EntryID{}, 1)
 			if err != nil || len(list) != 1 || !strings.Contains(string(list[0].Before), c.before) {
 				t.Errorf("got the entry %s, %v; want in it %s", list[0].Before, err, c.before)
 			}
 			if got, want := (outcome{g.entries(t) - entries, len(g.Published()) - events}), (outcome{c.entries, c.events}); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
+			}
+			got := g.call(t, "GET", "/tollgate/accounts/acc_1", "").Body.String() + g.call(t, "GET", limitsPath, "").Body.String()
+			if !strings.Contains(got, c.remains) {
+				t.Errorf("got %s, want in it %s", got, c.remains)
 			}
 		})
 	}
@@ -237,7 +279,14 @@ func (g *gate) entries(t *testing.T) int {
 // after them, which are not applied.
 func TestImportStoreFails(t *testing.T) {
 	t.Parallel()
-	g := newGateOver(t, &steps{before: func(context.Context, []string) error { return errors.New("disk is full") }})
+	failed := false
+	g := newGateOver(t, &steps{before: func(context.Context, []string) error {
+		if failed {
+			return nil // the second line is not applied all the same
+		}
+		failed = true
+		return errors.New("disk is full")
+	}})
 	r := httptest.NewRequest(http.MethodPost, "/tollgate/accounts", strings.NewReader(`{"account":"acc_1"}`+"\n"+`{"account":"acc_1"}`+"\nx\n"))
 	r.Header.Set("Authorization", "Bearer "+controltest.Secret)
 	r.Header.Set("Content-Type", api.LinesType)

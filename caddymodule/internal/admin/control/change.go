@@ -42,7 +42,7 @@ func (with *session) record(ctx context.Context, a *book.Account, action, target
 	if before != nil && bytes.Equal(e.Before, e.After) {
 		return
 	}
-	who := actorOf(ctx)
+	who, _ := ctx.Value(actorKey{}).(api.Actor) // withActor has set it
 	e.ActorKind, e.ActorID = who.Kind, who.ID
 	a.Record(e)
 }
@@ -81,23 +81,20 @@ func accountEntry(account store.Account, labelChanged bool) any {
 var loginActions = map[string]string{api.KeyRevoke: api.LoginRevoke, api.KeyRotate: api.LoginRotate}
 
 // recordKey records a change of a key or of a login token. before is nil for a
-// new key.
+// new key. The entry has no roots: that of a rotation has both keys.
 func (with *session) recordKey(ctx context.Context, a *book.Account, action string, before *store.Key, after store.Key) {
 	if after.Kind == token.Login {
 		action = loginActions[action]
 	}
 	var old any
 	if before != nil {
-		old = keyEntry(*before)
+		shown := showKey(*before)
+		shown.Root = ""
+		old = shown
 	}
-	with.record(ctx, a, action, after.ID, old, keyEntry(after))
-}
-
-// keyEntry returns a key for an entry, without its root: the entry of a
-// rotation has both keys.
-func keyEntry(key store.Key) api.Key {
-	key.Root = ""
-	return showKey(key)
+	shown := showKey(after)
+	shown.Root = ""
+	with.record(ctx, a, action, after.ID, old, shown)
 }
 
 // encode returns JSON, nil for nil.

@@ -80,7 +80,6 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	})
 	s.registerPlans(router)
 	s.registerAccounts(router)
-	s.registerRaw(router)
 	s.registerLimits(router)
 	s.registerKeys(router)
 	s.registerUsage(router)
@@ -99,9 +98,7 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		acting, refused := withActor(r)
 		if refused != nil {
-			apierror.CloseUnread(w, r)
-			// The client is gone if this fails; ignore the error.
-			_ = refused.Write(w)
+			send(w, r, refused)
 			return
 		}
 		handler.ServeHTTP(w, untilDone(acting))
@@ -131,16 +128,15 @@ type reply[T any] struct{ Body T }
 // answer makes a huma handler of a function with a result.
 func answer[I, T any](s *server, do func(context.Context, *session, *I) (T, error)) func(context.Context, *I) (*reply[T], error) {
 	return func(ctx context.Context, in *I) (*reply[T], error) {
+		response := new(reply[T])
 		opened, err := s.open()
-		if err != nil {
-			return nil, s.refuse(ctx, err)
+		if err == nil {
+			response.Body, err = do(ctx, opened, in)
 		}
-		body, err := do(ctx, opened, in)
-		if err != nil {
-			return nil, s.refuse(ctx, err)
+		if err := s.refuse(ctx, err); err != nil {
+			return nil, err
 		}
-		s.calls.Worked()
-		return &reply[T]{body}, nil
+		return response, nil
 	}
 }
 

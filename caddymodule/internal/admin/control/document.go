@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,6 +76,24 @@ func operation(op huma.Operation, refusals ...int) huma.Operation {
 	}
 	slices.Sort(op.Errors)
 	return op
+}
+
+// describe adds an operation that huma does not serve to the document.
+func describe(router huma.API, op huma.Operation, ok *huma.Response) {
+	op.Responses = map[string]*huma.Response{"200": ok}
+	for _, status := range op.Errors {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: refusalContent()}
+	}
+	router.OpenAPI().AddOperation(&op)
+}
+
+// contentOf describes a body of a T.
+func contentOf[T any](router huma.API, mediaTypes ...string) map[string]*huma.MediaType {
+	content := map[string]*huma.MediaType{}
+	for _, mediaType := range mediaTypes {
+		content[mediaType] = &huma.MediaType{Schema: router.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")}
+	}
+	return content
 }
 
 // serveDocument adds the OpenAPI document. Call it after all others.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
@@ -25,7 +26,7 @@ func Enrol(ctx context.Context, backend Backend, id, user, plan string) error {
 			return nil
 		}
 		wanted := api.AccountChange{Plan: &plan}
-		if validLabel(user) {
+		if isText(user, 0, store.MaxLabel) {
 			wanted.Label = &user
 		}
 		with.setAccount(ctx, a, wanted)

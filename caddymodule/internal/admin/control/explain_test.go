@@ -18,7 +18,6 @@ func TestExplain(t *testing.T) {
 	narrow := key(`{"name":"narrow","abilities":["currencies"],"addresses":["203.0.113.0/24"]}`)
 	revoked := key(`{"name":"revoked"}`)
 	g.must(t, http.StatusNoContent, "DELETE", "/tollgate/accounts/acc_1/keys/"+revoked, "")
-	g.take(t, "convert", 1000)
 	const convert, currencies = "&target=/api/convert/USD/1/EUR", "&target=/api/currencies"
 	before := g.used(t)
 	for _, test := range []struct {
@@ -31,10 +30,8 @@ func TestExplain(t *testing.T) {
 		{currencies + "&key=" + narrow + "&from=203.0.113.9", nil, nil, "proxy"},
 		{currencies + "&key=" + narrow + "&from=198.51.100.1", 403., "address_not_allowed", "address"},
 		{convert + "&key=" + revoked, 401., "invalid_token", "token"},
-		{convert + "&account=acc_1", 429., "quota_exceeded", "quota"},
 		{convert + "&account=acc_3", 401., "invalid_token", "token"},
 		{convert, 401., "unauthenticated", "token"},
-		{"&target=/api//currencies", 400., "bad_path", "path"},
 	} {
 		got := g.must(t, http.StatusOK, "GET", "/tollgate/explain?method=GET"+test.query, "")
 		steps := got["steps"].([]any)
@@ -42,11 +39,6 @@ func TestExplain(t *testing.T) {
 		if got["status"] != test.status || got["code"] != test.code || last["step"] != test.step || last["ok"] != (test.status == nil) || got["admitted"] != last["ok"] || got["passes"] != last["ok"] {
 			t.Errorf("%s: got %v, want %v %v at %s", test.query, got, test.status, test.code, test.step)
 		}
-	}
-	got := g.must(t, http.StatusOK, "GET", "/tollgate/explain?method=POST&target=/api/convert/batch&account=acc_1", "")
-	limit := got["limits"].([]any)[0].(map[string]any)
-	if limit["limit"] != 50. || limit["remaining"] != 50. || limit["used"] != 0. || limit["refuses"] != false || limit["resets_at"] != "2126-11-21T00:00:00+01:00" {
-		t.Errorf("got the limit %v", limit)
 	}
 	if after := g.used(t); after["convert"] != before["convert"] || after["currencies"] != 0 || after["batch"] != 0 {
 		t.Errorf("explaining counts: got %v after %v", after, before)

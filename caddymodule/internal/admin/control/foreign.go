@@ -37,7 +37,7 @@ var keyImport = importKind[api.KeyLine]{
 		Description: "Each line of the body is one key whose token another system made. The gate gets the hash of the token and never the token. " +
 			"A line whose token the account has or had already is skipped: a revoked key does not come back. Refused with 409 foreign_keys_off unless the configuration has foreign_keys on.",
 		Parameters: []*huma.Param{{
-			Name: dryRunParameter, In: "query", Description: "Checks all lines, and changes nothing.",
+			Name: "dry_run", In: "query", Description: "Checks all lines, and changes nothing.",
 			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false},
 		}},
 		Errors: []int{http.StatusConflict},
@@ -148,17 +148,12 @@ func (k *keyImporter) apply(ctx context.Context, i *imported[api.KeyLine]) {
 		i.createAccounts(ctx, drafts)
 		i.createKeys(ctx, drafts, errs)
 	}
-	for n, c := range i.batch {
-		switch err := errs[n]; {
-		case err == nil:
-			i.results[c.result].Status = http.StatusCreated
-		case errors.Is(err, store.ErrExists):
-			i.results[c.result].Status = http.StatusOK
-		default:
-			i.fail(ctx, c, err)
-			continue
+	for n, err := range errs {
+		if errors.Is(err, store.ErrExists) {
+			i.finish(ctx, n, http.StatusOK, nil)
+		} else {
+			i.finish(ctx, n, http.StatusCreated, err)
 		}
-		i.calls.Worked()
 	}
 }
 
@@ -188,26 +183,20 @@ const accountsAtOnce = 64
 // decide sets the errors of the lines of an account, nil for those whose key
 // is new.
 func (k *keyImporter) decide(ctx context.Context, i *imported[api.KeyLine], d *draft, errs []error) {
-	err := d.read(ctx, i.session, i.batch[d.lines[0]].line.Account)
+	var err error
+	if d.Account == nil {
+		account := i.batch[d.lines[0]].line.Account
+		d.Account, err = i.book.Get(ctx, account)
+		if errors.Is(err, store.ErrNotFound) {
+			d.Account, err = &book.Account{Account: store.Account{ID: account}}, nil
+		}
+	}
 	for _, n := range d.lines {
 		errs[n] = err
 		if err == nil {
 			errs[n] = k.addKey(ctx, i.session, d, n, i.batch[n].line)
 		}
 	}
-}
-
-// read reads the document, unless it is read already.
-func (d *draft) read(ctx context.Context, with *session, account string) error {
-	if d.Account != nil {
-		return nil
-	}
-	a, err := with.book.Get(ctx, account)
-	if errors.Is(err, store.ErrNotFound) {
-		a, err = &book.Account{Account: store.Account{ID: account}}, nil
-	}
-	d.Account = a
-	return err
 }
 
 // addKey adds the key of a line to a draft. The error is store.ErrExists if the
@@ -235,7 +224,7 @@ func (k *keyImporter) addKey(ctx context.Context, with *session, d *draft, n int
 	if key.Abilities, err = grantable(a.Plan, plan.Abilities, line.Abilities); err != nil {
 		return err
 	}
-	if key.ExpiresAt, err = with.expiry(line.ExpiresAt, "", key.CreatedAt); err != nil {
+	if key.ExpiresAt, err = with.expiry(line.ExpiresAt, ""); err != nil {
 		return err
 	}
 	if key.Name == "" {

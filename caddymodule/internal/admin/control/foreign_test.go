@@ -311,25 +311,3 @@ func TestImportKeysOfOthers(t *testing.T) {
 		}
 	}
 }
-
-// TestImportKeysRefused: a request that is refused as a whole changes nothing.
-func TestImportKeysRefused(t *testing.T) {
-	t.Parallel()
-	g, c := importingKeys(t)
-	line := keyLine("acc_1", foreignToken(1), `,"plan":"starter"`)
-	refused := func(name, code string) {
-		t.Helper()
-		err := c.ImportKeys(t.Context(), strings.NewReader(line), false, func(api.LineResult) error { return nil })
-		if err == nil || !strings.Contains(fmt.Sprintf("%#v", err), code) {
-			t.Errorf("%s: got %#v, want %s", name, err, code)
-		}
-	}
-	g.Break(store.ErrOpening)
-	refused("without a store", "unavailable")
-	g.Break(nil)
-	g.Configure(t, controltest.Config())
-	refused("without foreign_keys", "foreign_keys_off")
-	if _, err := g.Opened().Account(t.Context(), "acc_1"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("got %v", err)
-	}
-}

@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"net/http"
-	"reflect"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -25,14 +24,13 @@ func (s *server) registerHealth(router huma.API) {
 	}), func(context.Context, *struct{}) (*reply[api.Liveness], error) {
 		return &reply[api.Liveness]{api.Liveness{Status: api.Live}}, nil
 	})
-	readiness := router.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Readiness](), true, "")
 	huma.Register(router, healthOperation(huma.Operation{
 		OperationID: "get-readiness", Path: readyPath,
 		Summary:     "Tell whether the gate can take calls",
 		Description: "Needs no secret. 503 while the gate starts or stops, and while its store does not work. Send no calls then.",
 		Responses: map[string]*huma.Response{strconv.Itoa(http.StatusServiceUnavailable): {
 			Description: "The gate cannot take calls.",
-			Content:     map[string]*huma.MediaType{"application/json": {Schema: readiness}},
+			Content:     contentOf[api.Readiness](router, "application/json"),
 		}},
 	}), func(context.Context, *struct{}) (*readyReply, error) {
 		answer := &readyReply{Status: http.StatusOK, Body: s.backend.Readiness()}

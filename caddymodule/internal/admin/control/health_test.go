@@ -45,7 +45,7 @@ func TestPublicPaths(t *testing.T) {
 	for _, target := range []string{
 		"/tollgate/health/live", "/tollgate/health/live?", "/tollgate/health/live/", "/tollgate/health/live/x", "/tollgate/health/live%2F..%2Fplans",
 		"/tollgate/health/live/..", "/tollgate/health%2Flive", "/tollgate/health/%6cive", "/tollgate/health//live", "/tollgate/health/LIVE",
-		"/tollgate/health/ready", "/tollgate/health/live;x", "/tollgate/plans?/tollgate/health/live", "/tollgate/plans#/tollgate/health/live",
+		"/tollgate/health/ready", "/tollgate/jwks.json", "/tollgate/jwks.json/", "/tollgate//jwks.json", "/tollgate/jwks.json%00", "/tollgate/health/live;x", "/tollgate/plans?/tollgate/health/live", "/tollgate/plans#/tollgate/health/live",
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "get"} {
 			w := httptest.NewRecorder()
@@ -56,7 +56,7 @@ func TestPublicPaths(t *testing.T) {
 	}
 	want := []string{
 		"GET /tollgate/health/live", "HEAD /tollgate/health/live", "GET /tollgate/health/live?", "HEAD /tollgate/health/live?",
-		"GET /tollgate/health/ready", "HEAD /tollgate/health/ready",
+		"GET /tollgate/health/ready", "HEAD /tollgate/health/ready", "GET /tollgate/jwks.json", "HEAD /tollgate/jwks.json",
 	}
 	if got := strings.Join(seen, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("without the secret got through:\n%s", got)

@@ -1,7 +1,9 @@
 package control
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -46,15 +48,25 @@ func newHuma(mux *http.ServeMux, config huma.Config, refusals map[string]*apierr
 	config.RejectUnknownQueryParameters = true
 	config.CreateHooks = nil
 	config.Transformers = []huma.Transformer{refusalTransformer(refusals)}
-	if config.OpenAPI == nil {
-		config.OpenAPI = &huma.OpenAPI{}
-	}
 	config.Servers = []*huma.Server{{URL: "/"}} // the server of the document
 	config.OnAddOperation = []huma.AddOpFunc{describeRefusals}
 	router := humago.New(mux, config)
 	router.OpenAPI().Components.Schemas.Map()[refusalSchema] = schemaOfRefusal()
 	router.UseMiddleware(checkRequest)
 	return router
+}
+
+// strictJSON reads only what every parser reads alike (RFC 8259, section
+// 4; RFC 7493) and writes as encoding/json does. A member name in another
+// case is unknown: huma's validation accepts it, and decoding would drop
+// the member.
+var strictJSON = huma.Format{
+	Marshal: func(w io.Writer, v any) error {
+		encoder := json.NewEncoder(w)
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(v)
+	},
+	Unmarshal: func(data []byte, v any) error { return apierror.Decode("the body", data, v) },
 }
 
 // refusalTransformer turns huma's own errors into refusals. huma calls it

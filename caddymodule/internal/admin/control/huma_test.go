@@ -30,7 +30,7 @@ func FuzzAccept(f *testing.F) {
 		f.Add(seed)
 	}
 	mux := http.NewServeMux()
-	router := newHuma(mux, huma.Config{}, nil)
+	router := newHuma(mux, document(), nil)
 	calls := 0
 	huma.Register(router, huma.Operation{OperationID: "get", Method: http.MethodGet, Path: "/things"},
 		func(context.Context, *struct{}) (*output, error) {
@@ -53,7 +53,7 @@ func FuzzBody(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	mux := http.NewServeMux()
-	router := newHuma(mux, huma.Config{}, nil)
+	router := newHuma(mux, document(), nil)
 	huma.Register(router, huma.Operation{Method: http.MethodPost, Path: "/", OperationID: "post"},
 		func(_ context.Context, in *struct{ Body thing }) (*output, error) { return &output{in.Body}, nil })
 	f.Fuzz(func(t *testing.T, body []byte) {

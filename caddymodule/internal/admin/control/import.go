@@ -52,35 +52,21 @@ type importKind[L any] struct {
 // serveImport adds an import. huma reads a body as a whole, so it describes
 // the operation, but does not serve it.
 func serveImport[L any](s *server, mux *http.ServeMux, router huma.API, kind importKind[L]) {
-	schemas := router.OpenAPI().Components.Schemas
-	lines := func(of reflect.Type, mediaTypes ...string) map[string]*huma.MediaType {
-		content := map[string]*huma.MediaType{}
-		for _, mediaType := range mediaTypes {
-			content[mediaType] = &huma.MediaType{Schema: schemas.Schema(of, true, "")}
-		}
-		return content
-	}
-	line := reflect.TypeFor[L]()
 	operation := kind.operation
 	operation.Method = http.MethodPost
 	operation.Description += fmt.Sprintf(" At most %d lines. ", api.MaxImport) +
 		"Lines are applied in their order, and a refused line does not stop the others. The answer has one line for each of them, in the same order. " +
 		"It begins after the last line was read."
-	operation.RequestBody = &huma.RequestBody{Required: true, Description: fmt.Sprintf("One %s in each line.", line.Name()), Content: lines(line, api.LinesType, api.OtherLinesType)}
-	operation.Responses = map[string]*huma.Response{"200": {
-		Description: "One LineResult in each line.", Content: lines(reflect.TypeFor[api.LineResult](), api.LinesType),
-	}}
-	for _, status := range append([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusUnsupportedMediaType, http.StatusServiceUnavailable}, operation.Errors...) {
-		operation.Responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: refusalContent()}
+	operation.RequestBody = &huma.RequestBody{
+		Required: true, Description: fmt.Sprintf("One %s in each line.", reflect.TypeFor[L]().Name()), Content: contentOf[L](router, api.LinesType, api.OtherLinesType),
 	}
-	router.OpenAPI().AddOperation(&operation)
+	operation.Errors = append([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusUnsupportedMediaType, http.StatusServiceUnavailable}, operation.Errors...)
+	describe(router, operation, &huma.Response{Description: "One LineResult in each line.", Content: contentOf[api.LineResult](router, api.LinesType)})
 	mux.HandleFunc("POST "+operation.Path, func(w http.ResponseWriter, r *http.Request) { importLines(s, kind, w, r) })
 }
 
-// dryRunParameter is the query parameter of an import that only checks.
-const dryRunParameter = "dry_run"
-
-// checkImport refuses a request whose body is not read.
+// checkImport refuses a request whose body is not read. The only parameter that
+// an import can have is dry_run.
 func checkImport(r *http.Request, known []string) (dryRun bool, refused *apierror.Error) {
 	if refused := checkQuery(r.URL.RawQuery); refused != nil {
 		return false, refused
@@ -108,9 +94,7 @@ func checkImport(r *http.Request, known []string) (dryRun bool, refused *apierro
 func importLines[L any](s *server, kind importKind[L], w http.ResponseWriter, r *http.Request) {
 	i := &imported[L]{server: s, kind: kind, connection: http.NewResponseController(w), pending: make(map[string]bool, store.MaxBatch)}
 	if refused := i.start(r); refused != nil {
-		apierror.CloseUnread(w, r)
-		// The client is gone if this fails; ignore the error.
-		_ = refused.Write(w)
+		send(w, r, refused)
 		return
 	}
 	if complete := i.read(r.Context(), r.Body); !complete {
@@ -213,6 +197,7 @@ func (i *imported[L]) add(ctx context.Context, text []byte, refused *apierror.Er
 	subject := i.kind.subject(line)
 	if refused == nil && i.pending[subject] {
 		i.flush(ctx)
+		refused = i.down
 	}
 	result := api.LineResult{Line: i.line, Account: shorten(i.kind.account(line))}
 	if refused != nil {
@@ -226,7 +211,7 @@ func (i *imported[L]) add(ctx context.Context, text []byte, refused *apierror.Er
 
 // decodeLine reads and checks a line.
 func (i *imported[L]) decodeLine(text []byte, line *L) *apierror.Error {
-	if err := decode("the line", text, line); err != nil {
+	if err := apierror.Decode("the line", text, line); err != nil {
 		var zero L
 		*line = zero
 		return invalidRequest("The line is not valid: " + err.Error() + ".")
@@ -262,14 +247,21 @@ func (i *imported[L]) flush(ctx context.Context) {
 	i.waitUntil(time.Now().Add(importPause))
 }
 
-// fail refuses a line that was not applied. If the store fails, the lines after
-// it are refused too: each could wait for a timeout.
-func (i *imported[L]) fail(ctx context.Context, c batchLine[L], err error) {
+// finish sets the result of a line of the batch: a status, or the refusal of a
+// line that was not applied. If the store fails, the lines after it are refused
+// too: each could wait for a timeout.
+func (i *imported[L]) finish(ctx context.Context, n, status int, err error) {
+	result := &i.results[i.batch[n].result]
+	if err == nil {
+		i.calls.Worked()
+		result.Status = status
+		return
+	}
 	refused := i.refusal(ctx, err)
 	if refused.Status == http.StatusServiceUnavailable {
 		i.down = refused
 	}
-	refuseLine(&i.results[c.result], refused)
+	refuseLine(result, refused)
 }
 
 // accountImport is the import of accounts.
@@ -301,11 +293,6 @@ func importAccounts(ctx context.Context, i *imported[api.AccountLine]) {
 		return nil
 	})
 	for n, err := range errs {
-		if err != nil {
-			i.fail(ctx, i.batch[n], err)
-			continue
-		}
-		i.results[i.batch[n].result].Status = status[n]
-		i.calls.Worked()
+		i.finish(ctx, n, status[n], err)
 	}
 }

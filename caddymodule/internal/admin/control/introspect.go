@@ -2,8 +2,6 @@ package control
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -11,9 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"reflect"
 	"slices"
-	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -40,25 +36,18 @@ var (
 // describeIntrospection adds the operation to the document. Introspection
 // serves it.
 func describeIntrospection(router huma.API) {
-	schemas := router.OpenAPI().Components.Schemas
-	op := &huma.Operation{
+	describe(router, huma.Operation{
 		OperationID: "introspect", Method: http.MethodPost, Path: introspectPath, Tags: []string{"introspection"},
 		Summary: "Introspect a token (RFC 7662)",
 		Description: "Only on the control listener, and only with introspection_secret, which opens nothing else. " +
 			"The answer is {\"active\":false} for every token that the gate would refuse. It counts nothing.",
 		Security:    []map[string][]string{{"introspection": {}}, {"introspectionBasic": {}}},
-		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{formType: {Schema: schemas.Schema(reflect.TypeFor[api.IntrospectionRequest](), true, "")}}},
-		Responses: map[string]*huma.Response{"200": {
-			Description: "OK", Content: map[string]*huma.MediaType{"application/json": {Schema: schemas.Schema(reflect.TypeFor[api.Introspection](), true, "")}},
-		}},
-	}
-	for _, status := range []int{
-		http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
-		http.StatusUnsupportedMediaType, http.StatusServiceUnavailable,
-	} {
-		op.Responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: refusalContent()}
-	}
-	router.OpenAPI().AddOperation(op)
+		RequestBody: &huma.RequestBody{Required: true, Content: contentOf[api.IntrospectionRequest](router, formType)},
+		Errors: []int{
+			http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
+			http.StatusUnsupportedMediaType, http.StatusServiceUnavailable,
+		},
+	}, &huma.Response{Description: "OK", Content: contentOf[api.Introspection](router, "application/json")})
 }
 
 // Introspection serves token introspection (RFC 7662) with a secret of its
@@ -73,9 +62,7 @@ func Introspection(next http.Handler, backend Backend, logger *slog.Logger, secr
 		}
 		found, refused := s.introspection(w, r, secret)
 		if refused != nil {
-			apierror.CloseUnread(w, r)
-			// The client is gone if this fails; ignore the error.
-			_ = refused.Write(w)
+			send(w, r, refused)
 			return
 		}
 		h := w.Header()
@@ -123,12 +110,7 @@ func isIntrospector(r *http.Request, secret string) bool {
 			given = append(given, decoded)
 		}
 	}
-	want, same := sha256.Sum256([]byte(secret)), 0
-	for _, text := range given {
-		got := sha256.Sum256([]byte(text))
-		same |= subtle.ConstantTimeCompare(got[:], want[:])
-	}
-	return same == 1
+	return haveCommon([]string{secret}, given)
 }
 
 // introspectionForm reads the token and the address of the client, which is

@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
@@ -34,15 +35,16 @@ type listKeysInput struct {
 	Include string    `query:"include" enum:"revoked" doc:"Includes the revoked ones that are still kept."`
 }
 
-type keyInput struct {
+// KeyPath is the path of a key. huma reads only exported types that are
+// embedded.
+type KeyPath struct {
 	Account accountID `path:"account"`
 	ID      string    `path:"id" minLength:"1" maxLength:"64" doc:"The key's id."`
 }
 
 type rotateKeyInput struct {
-	Account accountID `path:"account"`
-	ID      string    `path:"id" minLength:"1" maxLength:"64" doc:"The key's id."`
-	Body    *api.Rotation
+	KeyPath
+	Body *api.Rotation
 }
 
 func (s *server) registerKeys(router huma.API) {
@@ -91,8 +93,16 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 	if !validName(key.Name) {
 		return api.IssuedKey{}, errInvalidName
 	}
-	if err := with.fillKey(&key.Key, in.Body); err != nil {
+	if err := with.restrict(&key.Key, in.Body.ExpiresAt, in.Body.TTL, in.Body.Limits, in.Body.Addresses); err != nil {
 		return api.IssuedKey{}, err
+	}
+	switch {
+	case in.Body.Abilities != nil && len(in.Body.Abilities) == 0:
+		return api.IssuedKey{}, errNoAbility
+	case key.Kind == token.Login && key.Restriction() != nil:
+		return api.IssuedKey{}, invalidRequest("A login token has no limits and no addresses of its own.")
+	case key.Kind == token.Login && key.ExpiresAt.IsZero():
+		key.ExpiresAt = key.CreatedAt.Add(with.policy.LoginTTL)
 	}
 	secret, err := newToken(&key)
 	if err != nil {
@@ -122,29 +132,6 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 	return api.IssuedKey{Key: showKey(key.Key), Token: secret.Reveal()}, err
 }
 
-// fillKey sets the expiry, the limits and the addresses of a new key from a
-// request.
-func (with *session) fillKey(key *store.Key, request api.KeyRequest) (err error) {
-	if key.ExpiresAt, err = with.expiry(request.ExpiresAt, request.TTL, key.CreatedAt); err != nil {
-		return err
-	}
-	if key.Limits, err = with.keyLimits(request.Limits); err != nil {
-		return err
-	}
-	if key.Addresses, err = addresses(request.Addresses); err != nil {
-		return err
-	}
-	switch {
-	case request.Abilities != nil && len(request.Abilities) == 0:
-		return errNoAbility
-	case key.Kind == token.Login && key.Restriction() != nil:
-		return invalidRequest("A login token has no limits and no addresses of its own.")
-	case key.Kind == token.Login && key.ExpiresAt.IsZero():
-		key.ExpiresAt = key.CreatedAt.Add(with.policy.LoginTTL)
-	}
-	return nil
-}
-
 // entitled returns the plan of an account that may have keys.
 func (with *session) entitled(account *store.Account) (*policy.Plan, error) {
 	plan := with.policy.Plan(account.Plan)
@@ -165,7 +152,7 @@ func grantable(plan string, allowed, requested []string) ([]string, error) {
 	}
 	for _, ability := range requested {
 		if !slices.Contains(allowed, ability) {
-			return nil, notEntitled(plan, ability)
+			return nil, apierror.New(http.StatusForbidden, "not_entitled", fmt.Sprintf("The account's plan %s does not include the ability %.64q.", plan, ability))
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(requested))), nil
@@ -214,7 +201,7 @@ func find(a *book.Account, id string) (*book.Key, error) {
 	return nil, api.ErrNoKey
 }
 
-func (s *server) revokeKey(ctx context.Context, with *session, in *keyInput) error {
+func (s *server) revokeKey(ctx context.Context, with *session, in *KeyPath) error {
 	return with.change(ctx, string(in.Account), func(a *book.Account) error {
 		key, err := find(a, in.ID)
 		if err != nil {

@@ -231,24 +231,6 @@ func TestNoTokenWithoutAccess(t *testing.T) {
 	}
 }
 
-// A service in front of everybody lists endpoints in plan free: there the
-// gate gets to know an account when it makes its first key.
-func TestFreePlanWithAccess(t *testing.T) {
-	t.Parallel()
-	g := newGate(t)
-	config := controltest.Config()
-	config.Plans[0].Limits = controltest.Limits(map[string]int64{"currencies": 10})
-	g.Configure(t, config)
-	g.refused(t, http.StatusForbidden, "not_entitled", "POST", keysPath, `{"name":"ci","abilities":["convert"]}`)
-	key := g.issue(t, `{"name":"ci"}`)
-	if diff := cmp.Diff([]string{"currencies"}, key.Abilities); diff != "" {
-		t.Errorf("abilities (-want +got):\n%s", diff)
-	}
-	if got := g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1", "")["plan"]; got != "free" {
-		t.Errorf("plan: got %v", got)
-	}
-}
-
 // An account with as many keys as it may have gets no more, and a rotation needs
 // no room.
 func TestTooManyKeys(t *testing.T) {

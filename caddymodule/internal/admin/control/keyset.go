@@ -3,7 +3,6 @@ package control
 import (
 	"encoding/json"
 	"net/http"
-	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -17,22 +16,14 @@ const keySetPath = "/tollgate/jwks.json"
 // kinds of Accept headers, so this operation ignores them: huma describes
 // it, but does not serve it.
 func (s *server) serveKeySet(mux *http.ServeMux, router huma.API) {
-	schema := router.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[assertion.KeySet](), true, "KeySet")
-	operation := &huma.Operation{
+	describe(router, huma.Operation{
 		OperationID: "get-public-keys", Method: http.MethodGet, Path: keySetPath, Tags: []string{"plans"},
 		Summary:     "Show the public keys that a service verifies " + assertion.Header + " with",
 		Description: "A JWK Set (RFC 7517). The control listener serves it without the secret.",
-		Security:    []map[string][]string{{}}, // without the secret as well
-		Responses: map[string]*huma.Response{
-			"200": {
-				Description: http.StatusText(http.StatusOK),
-				Content:     map[string]*huma.MediaType{assertion.KeySetType: {Schema: schema}},
-			},
-			"400": {Description: http.StatusText(http.StatusBadRequest), Content: refusalContent()}, // an invalid Tollgate-Actor
-		},
-	}
-	router.OpenAPI().AddOperation(operation)
-	delete(operation.Responses, "406") // added to every operation
+		Security:    []map[string][]string{{}},    // without the secret as well
+		Errors:      []int{http.StatusBadRequest}, // an invalid Tollgate-Actor
+	}, &huma.Response{Description: "OK", Content: contentOf[assertion.KeySet](router, assertion.KeySetType)})
+	delete(router.OpenAPI().Paths[keySetPath].Get.Responses, "406") // added to every operation
 	mux.HandleFunc("GET "+keySetPath, func(w http.ResponseWriter, r *http.Request) {
 		apierror.CloseUnread(w, r)
 		text, err := json.Marshal(s.backend.PublicKeys())

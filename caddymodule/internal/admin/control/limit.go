@@ -22,17 +22,16 @@ var (
 	errInvalidReason    = apierror.New(http.StatusBadRequest, "invalid_reason", "A reason has at most 200 characters, none of them invisible.")
 )
 
-type overrideInput struct {
+// OverridePath is the path of an override.
+type OverridePath struct {
 	Account  accountID `path:"account"`
 	Endpoint string    `path:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
 	Period   string    `path:"period" enum:"second,minute,hour,day,month" doc:"The limit's period."`
 }
 
 type putOverrideInput struct {
-	Account  accountID `path:"account"`
-	Endpoint string    `path:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
-	Period   string    `path:"period" enum:"second,minute,hour,day,month" doc:"The limit's period."`
-	Body     api.OverrideRequest
+	OverridePath
+	Body api.OverrideRequest
 }
 
 func (s *server) registerLimits(router huma.API) {
@@ -90,7 +89,7 @@ func (s *server) putOverride(ctx context.Context, with *session, in *putOverride
 	})
 }
 
-func (s *server) deleteOverride(ctx context.Context, with *session, in *overrideInput) error {
+func (s *server) deleteOverride(ctx context.Context, with *session, in *OverridePath) error {
 	limit := limitOf(in.Endpoint, in.Period)
 	return with.change(ctx, string(in.Account), func(a *book.Account) error {
 		before, err := with.takeOverride(a, limit)

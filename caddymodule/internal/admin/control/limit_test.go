@@ -77,16 +77,6 @@ func TestOverrides(t *testing.T) {
 	if grant, _ := g.opens(t, key.Token); len(grant.Overrides) != 2 {
 		t.Errorf("the next grant has the overrides %+v", grant.Overrides)
 	}
-	if plan := g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1", "")["plan"]; plan != "business" {
-		t.Errorf("the account is on plan %v", plan)
-	}
-
-	// A new account with that id has none.
-	g.must(t, http.StatusNoContent, "DELETE", "/tollgate/accounts/acc_1", "")
-	g.account(t, "acc_1", "starter")
-	if got := g.limits(t); len(got) > 0 {
-		t.Errorf("the account came back with %q", got)
-	}
 }
 
 func TestOverrideRequests(t *testing.T) {

@@ -3,9 +3,6 @@ package control_test
 import (
 	"net/http"
 	"testing"
-	"time"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 const loginsPath = "/tollgate/accounts/acc_1/logins"
@@ -39,21 +36,4 @@ func TestEndLogins(t *testing.T) {
 		t.Error("a login token that was made afterwards does not open anything")
 	}
 	g.refused(t, http.StatusBadRequest, "invalid_account", "DELETE", "/tollgate/accounts/a!/logins", "")
-}
-
-// The login token that is one too many ends the oldest.
-func TestLoginLimit(t *testing.T) {
-	t.Parallel()
-	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	var tokens []string
-	for range store.MaxLiveLogins + 1 {
-		tokens = append(tokens, g.issue(t, `{"kind":"login"}`).Token)
-		g.Advance(time.Millisecond)
-	}
-	for i, secret := range tokens {
-		if _, opens := g.opens(t, secret); opens != (i > 0) {
-			t.Errorf("login token %d of %d opens something: %v", i+1, len(tokens), opens)
-		}
-	}
 }

@@ -19,11 +19,16 @@ func cleanName(name string) string { return norm.NFC.String(strings.TrimSpace(na
 // visible, and none that is invisible or changes the direction of the text
 // around it: people tell keys apart by their names.
 func validName(name string) bool {
-	n := utf8.RuneCountInString(name)
-	return n >= 1 && n <= maxName && utf8.ValidString(name) && strings.ContainsFunc(name, isSign) && !strings.ContainsFunc(name, isHidden)
+	isSign := func(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) }
+	return isText(name, 1, maxName) && strings.ContainsFunc(name, isSign)
 }
 
-func isSign(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) }
+// isText reports whether a text has a number of characters from least to most,
+// none of them invisible.
+func isText(text string, least, most int) bool {
+	n := utf8.RuneCountInString(text)
+	return n >= least && n <= most && utf8.ValidString(text) && !strings.ContainsFunc(text, isHidden)
+}
 
 // brailleBlank is a symbol in Unicode, and looks like a space.
 const brailleBlank = '\u2800'

@@ -12,9 +12,8 @@ import (
 )
 
 type changeKeyInput struct {
-	Account accountID `path:"account"`
-	ID      string    `path:"id" minLength:"1" maxLength:"64" doc:"The key's id."`
-	Body    api.KeyChange
+	KeyPath
+	Body api.KeyChange
 }
 
 func (s *server) changeKey(ctx context.Context, with *session, in *changeKeyInput) (api.Key, error) {
@@ -76,14 +75,7 @@ func (with *session) wantedKey(change api.KeyChange) (key store.Key, err error) 
 	case change.ExpiresAt.Set && change.TTL != "":
 		return key, errTwoExpiries
 	}
-	if key.ExpiresAt, err = with.expiry(change.ExpiresAt.Value, change.TTL, round(with.now)); err != nil {
-		return key, err
-	}
-	if key.Limits, err = with.keyLimits(change.Limits.Value); err != nil {
-		return key, err
-	}
-	key.Addresses, err = addresses(change.Addresses.Value)
-	return key, err
+	return key, with.restrict(&key, change.ExpiresAt.Value, change.TTL, change.Limits.Value, change.Addresses.Value)
 }
 
 // wantedAbilities returns the abilities of a key after a change. A key can

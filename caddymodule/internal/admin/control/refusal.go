@@ -9,7 +9,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -69,11 +68,6 @@ func (s *server) refusal(ctx context.Context, err error) *apierror.Error {
 	return refused
 }
 
-func unknownPlan(name string, p *policy.Policy) error {
-	return apierror.New(http.StatusBadRequest, "unknown_plan",
-		fmt.Sprintf("Unknown plan %.64q. Plans: %s.", name, p.PlanNames()))
-}
-
 func unknownEndpoint(status int, name string) error {
 	return apierror.New(status, "unknown_endpoint", fmt.Sprintf("Unknown endpoint %.64q.", name))
 }
@@ -82,18 +76,9 @@ func invalidPace(period store.Period) error {
 	return apierror.New(http.StatusBadRequest, "invalid_limit", fmt.Sprintf("A limit for each %s is at least 1.", period))
 }
 
-func duplicateLimit(endpoint string, period store.Period) error {
-	return apierror.New(http.StatusBadRequest, "invalid_limit", fmt.Sprintf("Duplicate limit of %s for each %s.", endpoint, period))
-}
-
 func invalidAddress(text string) error {
 	return apierror.New(http.StatusBadRequest, "invalid_address",
 		fmt.Sprintf("%.64q is neither a network such as 203.0.113.0/24 nor an IP address without a zone.", text))
-}
-
-func notEntitled(plan, ability string) error {
-	return apierror.New(http.StatusForbidden, "not_entitled",
-		fmt.Sprintf("The account's plan %s does not include the ability %.64q.", plan, ability))
 }
 
 func invalidExpiry(message string) error {

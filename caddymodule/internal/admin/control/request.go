@@ -41,14 +41,19 @@ func checkRequest(ctx huma.Context, next func(huma.Context)) {
 		}
 	}
 	if refused != nil {
-		apierror.CloseUnread(w, r)
-		// The client is gone if this fails; ignore the error.
-		_ = refused.Write(w)
+		send(w, r, refused)
 		return
 	}
 	checked := *r
 	checked.Header, checked.Body = checkedHeader, io.NopCloser(bytes.NewReader(body))
 	next(humago.NewContext(op, &checked, statusWriter{w}))
+}
+
+// send answers a request with a refusal.
+func send(w http.ResponseWriter, r *http.Request, refused *apierror.Error) {
+	apierror.CloseUnread(w, r)
+	// The client is gone if this fails; ignore the error.
+	_ = refused.Write(w)
 }
 
 // statusWriter sends 400 where huma sends 422.

@@ -1,15 +1,60 @@
 package control
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
+
+// restrict sets when a key expires, its limits and its addresses.
+func (with *session) restrict(key *store.Key, expires *time.Time, ttl string, limits []api.Limit, from []string) (err error) {
+	if key.ExpiresAt, err = with.expiry(expires, ttl); err != nil {
+		return err
+	}
+	if key.Limits, err = with.keyLimits(limits); err != nil {
+		return err
+	}
+	key.Addresses, err = addresses(from)
+	return err
+}
+
+// expiry returns when a key expires that has a ttl from now or an explicit
+// expiry: a zero time for never, if neither is set.
+func (with *session) expiry(explicit *time.Time, ttl string) (time.Time, error) {
+	switch {
+	case explicit != nil && ttl != "":
+		return time.Time{}, errTwoExpiries
+	case ttl != "":
+		lifetime, err := calendar.ParseDuration(ttl)
+		if err != nil {
+			return time.Time{}, invalidExpiry("The ttl is not a duration such as 90m, 720h or 30d, at most 36500d.")
+		}
+		return with.checkExpiry(round(with.now).Add(lifetime))
+	case explicit != nil:
+		return with.checkExpiry(*explicit)
+	}
+	return time.Time{}, nil
+}
+
+// checkExpiry returns a time in UTC if it is in the future.
+func (with *session) checkExpiry(ends time.Time) (time.Time, error) {
+	switch {
+	case !ends.After(with.now):
+		return ends, invalidExpiry("The expiry must be in the future.")
+	case ends.After(with.now.Add(calendar.MaxDuration)):
+		return ends, invalidExpiry("The expiry must be within 100 years. Omit it for no expiry.")
+	}
+	return ends.UTC(), nil
+}
 
 // keyLimits checks the own limits of a key.
 func (with *session) keyLimits(requested []api.Limit) (limits []store.Limit, err error) {
@@ -22,7 +67,7 @@ func (with *session) keyLimits(requested []api.Limit) (limits []store.Limit, err
 		case policy.CheckLimit(limit) != nil:
 			return nil, invalidPace(limit.Period)
 		case slices.ContainsFunc(limits, limit.Same):
-			return nil, duplicateLimit(r.Endpoint, limit.Period)
+			return nil, apierror.New(http.StatusBadRequest, "invalid_limit", fmt.Sprintf("Duplicate limit of %s for each %s.", r.Endpoint, limit.Period))
 		}
 		limits = append(limits, limit)
 	}

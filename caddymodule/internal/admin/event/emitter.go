@@ -153,14 +153,21 @@ func (e *Emitter) add(m *message) bool {
 // Follow makes the events of the changes in the audit log that have none yet.
 // It returns when they are stored, or after a second.
 func (e *Emitter) Follow() {
-	followed := make(chan struct{})
+	within(patience, e.followLog)
+}
+
+// within calls do in the background, and tells whether it returned in time.
+func within(limit time.Duration, do func()) bool {
+	returned := make(chan struct{})
 	go func() {
-		e.followLog()
-		close(followed)
+		do()
+		close(returned)
 	}()
 	select {
-	case <-followed:
-	case <-time.After(patience):
+	case <-returned:
+		return true
+	case <-time.After(limit):
+		return false
 	}
 }
 
@@ -214,9 +221,7 @@ func (e *Emitter) publish(m *message) {
 // are still in the log.
 func (e *Emitter) Close() {
 	e.stop()
-	stored := make(chan struct{})
-	go func() {
-		defer close(stored)
+	within(closing, func() {
 		<-e.ended
 		for q := e.next(); q != nil; q = e.next() {
 			if !e.add(q.message()) {
@@ -225,11 +230,7 @@ func (e *Emitter) Close() {
 			}
 		}
 		e.followLog()
-	}()
-	select {
-	case <-stored:
-	case <-time.After(closing):
-	}
+	})
 	for q := e.next(); q != nil; q = e.next() {
 		e.lost(q)
 	}

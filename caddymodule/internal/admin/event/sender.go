@@ -113,14 +113,7 @@ func (s *Sender) Stop() {
 		return
 	}
 	s.stop()
-	ended := make(chan struct{})
-	go func() {
-		s.running.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(asking + time.Second):
+	if !within(asking+time.Second, s.running.Wait) {
 		s.Logger.Warn("stopping to post events although the store hangs")
 	}
 	s.transport.CloseIdleConnections()
