@@ -177,8 +177,8 @@ func TestOtherHeadersArrive(t *testing.T) {
 }
 
 // Two servers that frame a request differently see a second one in its
-// body. Most of these net/http refuses before any handler; the rest must
-// reach the upstream as one request, with one length.
+// body. net/http refuses some before any handler; the rest must reach the
+// upstream as one request, with one length.
 func TestSmuggling(t *testing.T) {
 	const inner = "GET /api/internal/x HTTP/1.1\r\nHost: gate.test\r\nTollgate-Account: evil\r\n\r\n"
 	const auth = "Authorization: Bearer TOKEN\r\n"
@@ -192,23 +192,12 @@ func TestSmuggling(t *testing.T) {
 		{"TE and CL", "POST /api/convert/batch HTTP/1.1", auth + "Transfer-Encoding: chunked\r\nContent-Length: 300\r\n", "0\r\n\r\n" + inner, "200", 1},
 		{"two lengths", "POST /api/convert/batch HTTP/1.1", auth + "Content-Length: 0\r\nContent-Length: 80\r\n", inner, "400", 0},
 		{"the same length twice", "POST /api/convert/batch HTTP/1.1", auth + "Content-Length: 4\r\nContent-Length: 4\r\n", "body" + inner, "200", 1},
-		{"a list of lengths", "POST /api/convert/batch HTTP/1.1", auth + "Content-Length: 0, 80\r\n", inner, "400", 0},
-		{"signed length", "POST /api/convert/batch HTTP/1.1", auth + "Content-Length: +4\r\n", inner, "400", 0},
-		{"hexadecimal length", "POST /api/convert/batch HTTP/1.1", auth + "Content-Length: 0x4\r\n", inner, "400", 0},
-		{"empty length", "POST /api/convert/batch HTTP/1.1", auth + "Content-Length: \r\n", inner, "400", 0},
 		{"folded line", "GET " + convert + " HTTP/1.1", auth + "X-A: 1\r\n Tollgate-Account: evil\r\n", "", "200", 1},
 		{"folded length", "POST /api/convert/batch HTTP/1.1", auth + "Content-Length:\r\n 4\r\n", inner, "200", 1},
 		{"bare CR in a value", "GET " + convert + " HTTP/1.1", auth + "X-A: 1\rTollgate-Account: evil\r\n", "", "400", 0},
-		{"NUL in a value", "GET " + convert + " HTTP/1.1", auth + "X-A: 1\x00\r\n", "", "400", 0},
 		{"space before the colon", "GET " + convert + " HTTP/1.1", auth + "Tollgate-Account : evil\r\n", "", "400", 0},
-		{"space before TE's colon", "POST /api/convert/batch HTTP/1.1", auth + "Transfer-Encoding : chunked\r\n", "0\r\n\r\n" + inner, "400", 0},
-		{"space in a name", "GET " + convert + " HTTP/1.1", auth + "Tollgate Account: evil\r\n", "", "400", 0},
-		{"no colon", "GET " + convert + " HTTP/1.1", auth + "Tollgate-Account\r\n", "", "400", 0},
-		{"empty name", "GET " + convert + " HTTP/1.1", auth + ": evil\r\n", "", "400", 0},
 		{"TE in another case", "POST /api/convert/batch HTTP/1.1", auth + "Transfer-Encoding: Chunked\r\n", "0\r\n\r\n" + inner, "200", 1},
 		{"TE that is none", "POST /api/convert/batch HTTP/1.1", auth + "Transfer-Encoding: xchunked\r\n", "0\r\n\r\n" + inner, "501", 0},
-		{"TE twice", "POST /api/convert/batch HTTP/1.1", auth + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", "0\r\n\r\n" + inner, "501", 0},
-		{"TE in a list", "POST /api/convert/batch HTTP/1.1", auth + "Transfer-Encoding: identity, chunked\r\n", "0\r\n\r\n" + inner, "501", 0},
 		{"TE behind a tab", "POST /api/convert/batch HTTP/1.1", auth + "Transfer-Encoding:\tchunked\r\n", "0\r\n\r\n" + inner, "200", 1},
 		{"TE with a vertical tab", "POST /api/convert/batch HTTP/1.1", auth + "Transfer-Encoding: \vchunked\r\n", "0\r\n\r\n" + inner, "", 0},
 		{"TE in HTTP/1.0", "POST /api/convert/batch HTTP/1.0", auth + "Transfer-Encoding: chunked\r\n", "0\r\n\r\n" + inner, "200", 1},
@@ -218,8 +207,6 @@ func TestSmuggling(t *testing.T) {
 		{"two hosts", "GET " + convert + " HTTP/1.1", auth + "Host: other.test\r\n", "", "400", 0},
 		{"body of a GET", "GET " + convert + " HTTP/1.1", auth + fmt.Sprintf("Content-Length: %d\r\n", len(inner)), inner, "200", 1},
 		{"line break in the target", "GET " + convert + "\r\nTollgate-Account: evil HTTP/1.1", auth, "", "400", 0},
-		{"space in the target", "GET " + convert + " /x HTTP/1.1", auth, "", "400", 0},
-		{"no version", "GET " + convert, auth, "", "400", 0},
 		{"HTTP/2 preface", "PRI * HTTP/2.0", auth, "\r\nSM\r\n\r\n", "", 0},
 		{"CONNECT", "CONNECT gate.test:80 HTTP/1.1", auth, "", "405", 0},
 		{"CONNECT to a path", "CONNECT " + convert + " HTTP/1.1", auth, "", "405", 0},

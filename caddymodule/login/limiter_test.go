@@ -3,28 +3,11 @@ package login_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
-
-func TestClientHasFiveAttemptsInAnyMinute(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, login.Limits{})
-	for i := range 5 {
-		b.admit("192.0.2.1", fmt.Sprint("a", i))
-		b.pass(10 * time.Second)
-	}
-	b.refuse("192.0.2.1", "b", 10*time.Second)
-	b.admit("192.0.2.2", "b")
-	b.pass(10*time.Second - 1)
-	b.refuse("192.0.2.1", "b", 1)
-	b.pass(1)
-	b.admit("192.0.2.1", "b")
-	b.refuse("192.0.2.1", "b", 10*time.Second)
-}
 
 func TestAccountWaitsDouble(t *testing.T) {
 	t.Parallel()
@@ -41,29 +24,6 @@ func TestAccountWaitsDouble(t *testing.T) {
 		b.fail("192.0.2.3", "A@Example.com ", 1)
 	}
 	b.admit("192.0.2.2", "b@example.com")
-}
-
-// Threat: an attacker sends attempts that end as abandoned, such as with
-// bodies that the service refuses, several at a time. Expected: the account's
-// other failures still count.
-func TestAbandonedKeepOtherFailures(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, login.Limits{PerClient: 1000, Free: 5, FirstWait: time.Second, MaxWait: time.Second})
-	b.fail("192.0.2.1", "a", 5)
-	for range 10 {
-		var pending []*login.Attempt
-		for range 5 {
-			b.pass(time.Second)
-			pending = append(pending, b.admit("192.0.2.1", "a"))
-		}
-		for _, attempt := range pending {
-			if err := attempt.Abandoned(t.Context()); err != nil {
-				t.Fatalf("Abandoned: %v", err)
-			}
-		}
-	}
-	b.fail("192.0.2.1", "a", 1)
-	b.refuse("192.0.2.1", "a", time.Second)
 }
 
 func TestLimitsOfTheAttemptApply(t *testing.T) {

@@ -32,23 +32,3 @@ func TestSharedRequestsOfALogin(t *testing.T) {
 		}
 	}
 }
-
-// Another server with an earlier clock takes over. The waits of an account go
-// on where they were.
-func TestSharedClockSetBackAtAnAccount(t *testing.T) {
-	t.Parallel()
-	g := newGates(t, loose)
-	g.succeed("192.0.2.1", "a")
-	g.fail("192.0.2.1", "a", 10)
-	g.fail("192.0.2.2", "a", 10)
-	g.pass(-time.Hour)
-	g.refuse("192.0.2.1", "a", 30*time.Second)
-	g.pass(10 * time.Second)
-	g.refuse("192.0.2.2", "a", 20*time.Second)
-	g.refuse("192.0.2.1", "a", 20*time.Second)
-	g.pass(20 * time.Second)
-	g.fail("192.0.2.1", "a", 1)
-	g.fail("192.0.2.2", "a", 1)
-	g.refuse("192.0.2.1", "a", time.Minute)
-	g.refuse("192.0.2.2", "a", time.Minute)
-}

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"hash/maphash"
+	"strings"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
@@ -118,22 +121,25 @@ func partChanges(id string, old, parts book.Parts) (changes []change) {
 
 // write writes steps. An account that is to be deleted is removed from memory
 // first, so that no further call is counted for it. It is there again if it is
-// not deleted. An error of one step is in the step.
+// not deleted. Its counts are deleted only when its document is, so that it never
+// lives on without them. An account that is created starts without those that are
+// left of the one before. An error of one step is in the step.
 func (s *Store) write(at time.Time, steps []*step) error {
 	if len(steps) == 0 {
 		return nil
 	}
 	for _, st := range steps {
-		if !st.IsDeletion() {
-			continue
+		switch {
+		case st.IsDeletion():
+			s.ledger.RemoveAccount(st.After.ID)
+			defer func() {
+				if !st.written {
+					s.ledger.PutAccount(&st.Before.Account)
+				}
+			}()
+		case !st.Before.Exists:
+			st.err = s.clearCounts(st.After.ID)
 		}
-		s.ledger.RemoveAccount(st.After.ID)
-		defer func() {
-			if !st.written {
-				s.ledger.PutAccount(&st.Before.Account)
-			}
-		}()
-		st.err = s.resetAll(st.Before)
 	}
 	err := s.archive.writeDurably(func() (changes []change, err error) {
 		claimed := map[token.Hash]string{}
@@ -149,11 +155,26 @@ func (s *Store) write(at time.Time, steps []*step) error {
 		return changes, nil
 	})
 	for _, st := range steps {
-		if err == nil && st.err == nil && len(st.After.Retired) > 0 {
-			err = s.retire(st.After)
+		if st.written {
+			s.clearAfter(st)
 		}
 	}
 	return err
+}
+
+// clearAfter deletes the counts that a step on the disk leaves. They are harmless, so
+// an error does not make the step fail.
+func (s *Store) clearAfter(st *step) {
+	var err error
+	switch {
+	case st.IsDeletion():
+		err = s.clearCounts(st.After.ID)
+	case len(st.After.Retired) > 0:
+		err = s.retire(st.After)
+	}
+	if err != nil {
+		s.log.Error("deleting the counts of a deleted account or key", zap.String("account", st.After.ID), zap.Error(err))
+	}
 }
 
 // changes returns the rows of a step, which belong together. It checks that no
@@ -176,9 +197,16 @@ func (s *Store) changes(st *step, at time.Time, claimed map[token.Hash]string) (
 		return nil, err
 	case st.After.Exists:
 		changes = append(changes, st.parts...)
+		if !st.Before.Exists {
+			changes = append(changes, change{key: deletedKey(id), joined: true})
+		}
 	default:
 		if changes, err = s.archive.deletions(id); err != nil {
 			return nil, err
+		}
+		if st.IsDeletion() {
+			keys := strings.Join(append([]string{""}, st.Before.Counted()...), "\x00")
+			changes = append(changes, change{key: deletedKey(id), value: []byte(keys), joined: true})
 		}
 	}
 	for _, k := range st.Put {

@@ -26,13 +26,17 @@ func changedAccount(caller int) string { return fmt.Sprint("acc_changed_", calle
 // changeAccounts changes accounts again and again, and makes events of the audit
 // log meanwhile. Each change of an account has the next number. It is the label
 // of the account and the id of its only key, and it is in the audit log and in a
-// row of the account. It is acknowledged on standard output.
+// row of the account. It is acknowledged on standard output, after a call of the
+// account.
 func changeAccounts(s badgerstore.TestStore) {
 	ctx := context.Background()
 	for caller := range changeCallers {
 		go func() {
 			for {
 				number, err := changeNext(ctx, s, changedAccount(caller))
+				if err == nil && number%5 > 0 {
+					_, err = s.Take(ctx, store.Call{Account: changedAccount(caller), Endpoint: "convert", At: now, Day: today}, nil, nil)
+				}
 				if err != nil {
 					fmt.Fprintln(os.Stderr, err)
 					os.Exit(1)
@@ -91,14 +95,15 @@ func lastEntry(ctx context.Context, s badgerstore.TestStore, id string) (string,
 // TestKillDuringChanges kills a process that changes accounts, over and over: of
 // each change the document, the key, the row and the entry of the audit log are
 // there, or none of them. Those of acknowledged changes are there, and each
-// entry has its event, also those of which a process has made none.
+// entry has its event, also those of which a process has made none. An account has
+// all its calls until it is deleted, and then none.
 func TestKillDuringChanges(t *testing.T) {
 	kills := 25
 	if storetest.Long() {
 		kills = 1000
 	}
 	dir := t.TempDir()
-	c := &changed{}
+	c := &changed{calls: true}
 	for kill := range kills {
 		c.killed(t, dir, rand.N(60))
 		s := open(t, dir)
@@ -116,6 +121,11 @@ func TestKillDuringChanges(t *testing.T) {
 type changed struct {
 	acknowledged, found [changeCallers]int
 	checked             store.EntryID // the last entry
+
+	calls bool // each change has a call
+	// lost is how many changes since the creation of an account have no call, and
+	// deletions how often it was deleted by then.
+	lost, deletions [changeCallers]int
 }
 
 // killed runs a child, and kills it after so many changes.
@@ -146,6 +156,9 @@ func (c *changed) check(t *testing.T, s badgerstore.TestStore) {
 		if acknowledged := c.acknowledged[caller]; last != acknowledged && last != acknowledged+1 {
 			t.Errorf("caller %d: the last entry is %d, acknowledged was %d", caller, last, acknowledged)
 		}
+		if c.calls {
+			c.checkCounts(t, s, caller)
+		}
 		c.acknowledged[caller] = last
 		id, want := changedAccount(caller), strconv.Itoa(last)
 		rows, err := s.GetRows(t.Context(), book.Space{Account: id}, "number")
@@ -169,6 +182,26 @@ func (c *changed) check(t *testing.T, s badgerstore.TestStore) {
 			}
 		}
 	}
+}
+
+// checkCounts checks that an account has a call for each change since its
+// creation. That of a change that was not acknowledged may be lost.
+func (c *changed) checkCounts(t *testing.T, s badgerstore.TestStore, caller int) {
+	t.Helper()
+	last := c.found[caller]
+	if deletions := last / 5; deletions != c.deletions[caller] {
+		c.lost[caller], c.deletions[caller] = 0, deletions
+	}
+	most := last%5 - c.lost[caller]
+	least := most
+	if last%5 > 0 && last != c.acknowledged[caller] {
+		least--
+	}
+	got := int(countsOf(t, s, changedAccount(caller), "")["convert"])
+	if got < least || got > most {
+		t.Errorf("caller %d: after change %d there are %d calls, want %d to %d", caller, last, got, least, most)
+	}
+	c.lost[caller] += most - got
 }
 
 // checkLog checks that the new entries have the next numbers, and that each has

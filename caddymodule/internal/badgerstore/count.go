@@ -3,6 +3,7 @@ package badgerstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,9 +17,12 @@ import (
 )
 
 // Counts implements book.Engine. A day of which the archive lacks counts is
-// always in memory.
+// always in memory. A deleted account has none, also if they are not deleted yet.
 func (s *Store) Counts(_ context.Context, account, key string, first, last calendar.Day) (list []store.Count, err error) {
 	err = s.ledger.Use(func() error {
+		if s.ledger.Deleted(account, 0) {
+			return nil
+		}
 		holder := ledger.Holder(account, key)
 		var archived []calendar.Day
 		for day := first; day <= last; day++ {
@@ -87,17 +91,40 @@ func (s *Store) ResetCounts(_ context.Context, account string, keys []string, en
 	})
 }
 
-// resetAll sets all counters of an account and its keys on all days to zero.
-func (s *Store) resetAll(a *book.Account) error {
+// clearCounts deletes the counts that are left of a deleted account, and then
+// the row that says that there are some.
+func (s *Store) clearCounts(id string) error {
+	keys, err := s.archive.get(deletedKey(id))
+	if err != nil || keys == nil {
+		return err
+	}
 	days, err := s.days()
 	if err != nil {
 		return err
 	}
-	counted, err := s.counted(a.ID, append([]string{""}, a.Counted()...), days...)
+	counted, err := s.counted(id, strings.Split(string(keys), "\x00"), days...)
 	if err != nil {
 		return err
 	}
-	return s.ledger.Reset(counted...)
+	if err := s.ledger.Reset(counted...); err != nil {
+		return err
+	}
+	return s.archive.write(change{key: deletedKey(id)})
+}
+
+// clearDeleted is clearCounts for all accounts that were deleted when the process
+// died.
+func (s *Store) clearDeleted() error {
+	var ids []string
+	prefix := deletedKey("")
+	err := s.archive.scan(prefix, func(key, _ []byte) error {
+		ids = append(ids, string(key[len(prefix):]))
+		return nil
+	})
+	for _, id := range ids {
+		err = errors.Join(err, s.clearCounts(id))
+	}
+	return err
 }
 
 // retire sets all counters of the keys that an account no longer has to zero.

@@ -3,6 +3,7 @@ package badgerstore
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -31,15 +33,26 @@ func TestDaysEnd(t *testing.T) {
 	}
 }
 
-// TestDeletionOfKeyCounts: a deletion that fails can be repeated, and then no
-// counter of a key is left: none of a day in memory, none of an archived day,
-// and none of a key that is no longer stored.
-func TestDeletionOfKeyCounts(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
+// wantCounts checks whether accounts have counts of their own, of a key and of a
+// key that is no longer stored.
+func wantCounts(t *testing.T, s TestStore, accounts map[string]bool) {
+	t.Helper()
+	for id, want := range accounts {
+		for _, key := range []string{"", "key_" + id, "key_gone"} {
+			got, err := s.Counts(t.Context(), id, key, today-30, today)
+			if err != nil || (len(got) > 0) != want {
+				t.Errorf("counts of %s and key %q: got %v, %v", id, key, got, err)
+			}
+		}
+	}
+}
+
+// countedAccounts returns a store with acc_1 and acc_10. Both have counts of a day
+// in memory and of an archived day.
+func countedAccounts(t *testing.T, dir string) TestStore {
+	t.Helper()
 	s := openHere(t, dir, Options{})
-	ids := []string{"acc_1", "acc_10"}
-	for _, id := range ids {
+	for _, id := range []string{"acc_1", "acc_10"} {
 		if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: id, Plan: "starter"}); err != nil {
 			t.Fatal(err)
 		}
@@ -55,31 +68,110 @@ func TestDeletionOfKeyCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	add, errLost := s.journal.append, errors.New("pages lost")
-	s.journal.append = func([]byte, bool) error { return errLost }
-	if err := s.DeleteAccount(t.Context(), "acc_1"); !errors.Is(err, errLost) {
-		t.Errorf("got %v, want %v", err, errLost)
+	return s
+}
+
+// TestDeletionOfKeyCounts: a deletion that fails keeps the counts and can be
+// repeated, and then no counter of a key is left: none of a day in memory, none of
+// an archived day, and none of a key that is no longer stored.
+func TestDeletionOfKeyCounts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := countedAccounts(t, dir)
+	errFull, works := errors.New("little space is left"), s.archive.checkDisk
+	checkDiskWith(s, func() error { return errFull })
+	if err := s.DeleteAccount(t.Context(), "acc_1"); !errors.Is(err, errFull) {
+		t.Errorf("got %v, want %v", err, errFull)
 	}
-	s.journal.append = add
+	checkDiskWith(s, works)
 	if grant, err := s.Grant(t.Context(), token.Hash{byte(len("acc_1"))}, time.Now()); err != nil || grant.Key != "key_acc_1" {
 		t.Errorf("after the failed deletion the key grants %+v, %v", grant, err)
 	}
+	wantCounts(t, s, map[string]bool{"acc_1": true, "acc_10": true})
+	wantUsed(t, s, call("convert", today), 1)
 	if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
 		t.Fatalf("again: %v", err)
 	}
 	for range 2 {
-		for _, id := range ids {
-			for _, key := range []string{"", "key_" + id, "key_gone"} {
-				got, err := s.Counts(t.Context(), id, key, today-30, today)
-				if err != nil || (len(got) > 0) != (id == "acc_10") {
-					t.Errorf("counts of %s and key %q: got %v, %v", id, key, got, err)
-				}
-			}
+		wantCounts(t, s, map[string]bool{"acc_1": false, "acc_10": true})
+		if rows := s.rowsBelow(t, deletedKey("")); len(rows) > 0 {
+			t.Errorf("left are %q", rows)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
 		s = openHere(t, dir, Options{})
+	}
+}
+
+func (s TestStore) rowsBelow(t *testing.T, prefix []byte) (keys []string) {
+	t.Helper()
+	err := s.archive.scan(prefix, func(key, _ []byte) error { keys = append(keys, string(key)); return nil })
+	if err != nil {
+		t.Error(err)
+	}
+	return keys
+}
+
+// TestDeletionWithoutCounts: an account is deleted, and the process dies or the
+// log fails before its counts are. They do not count again, also not for the
+// next account with the id.
+func TestDeletionWithoutCounts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := countedAccounts(t, dir)
+	add, errLost := s.journal.append, errors.New("pages lost")
+	s.journal.append = func([]byte, bool) error { return errLost }
+	if err := s.DeleteAccount(t.Context(), "acc_1"); !errors.Is(err, errLost) {
+		t.Errorf("got %v, want %v", err, errLost)
+	}
+	if rows := s.rowsBelow(t, deletedKey("")); len(rows) != 1 || len(s.rowsBelow(t, countsPrefix(today-9, "acc_1"))) == 0 {
+		t.Errorf("the counts are gone, deleted are %q", rows)
+	}
+	wantCounts(t, s, map[string]bool{"acc_1": false, "acc_10": true})
+	crashed := t.TempDir()
+	if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	s.journal.append = add
+	for name, s := range map[string]TestStore{"the same process": s, "the next process": openHere(t, crashed, Options{})} {
+		if _, err := s.Get(t.Context(), "acc_1"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: got %v, want no account", name, err)
+		}
+		left := s.rowsBelow(t, deletedKey(""))
+		if name == "the next process" && (len(left) > 0 || len(s.rowsBelow(t, countsPrefix(today-9, "acc_1"))) > 0) {
+			t.Errorf("%s: the counts are left, and %q", name, left)
+		}
+		if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+			t.Fatal(err)
+		}
+		wantCounts(t, s, map[string]bool{"acc_1": false, "acc_10": true})
+		wantUsed(t, s, call("convert", today), 0)
+		if rows := s.rowsBelow(t, deletedKey("")); len(rows) > 0 {
+			t.Errorf("%s: left are %q", name, rows)
+		}
+		take(t, s, call("convert", today))
+		wantUsed(t, s, call("convert", today), 1)
+	}
+}
+
+// TestRetiringFails: a change that is on the disk does not fail because the counts
+// of a key that the account no longer has cannot be deleted.
+func TestRetiringFails(t *testing.T) {
+	t.Parallel()
+	s := countedAccounts(t, t.TempDir())
+	damaged := appendCountKey(nil, today-9, ledger.Holder("acc_1", "key_0"), "convert")
+	if err := writeDurably(s, change{key: damaged, value: []byte{0xff}}); err != nil {
+		t.Fatal(err)
+	}
+	retired := 0
+	err := s.ChangeOne(t.Context(), time.Now(), "acc_1", func(a *book.Account) error {
+		a.Retired, a.Label = append(a.Retired, "key_0"), "changed"
+		retired = len(a.Retired)
+		return nil
+	})
+	if a, failed := s.Get(t.Context(), "acc_1"); err != nil || failed != nil || a.Label != "changed" || retired != 1 {
+		t.Errorf("got %v, then %+v, %v", err, a, failed)
 	}
 }
 

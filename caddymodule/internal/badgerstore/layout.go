@@ -17,6 +17,8 @@ import (
 //	m format              the version of the format
 //	m log                 the first segment of the log that is still needed
 //	m changes             the number of the last change
+//	m deleted account     the account was deleted and may have counts left: its
+//	                      keys that have some, with a NUL before each
 //	a account             the account part of a document; see book.Parts
 //	k account             its keys
 //	g account             its login tokens
@@ -43,6 +45,11 @@ const maxText = 2 << 10
 
 // errCorrupt says that a row cannot be decoded.
 var errCorrupt = errors.New("row is damaged")
+
+// deletedKey is the key of the row of a deleted account that may have counts left.
+func deletedKey(account string) []byte {
+	return append(append([]byte{prefixMeta}, "deleted "...), account...)
+}
 
 // partKey is the key of a part of a document.
 func partKey(prefix byte, account string) []byte { return append([]byte{prefix}, account...) }

@@ -295,33 +295,3 @@ func TestStoreFails(t *testing.T) {
 		}
 	}
 }
-
-// TestMidnight: a day begins with all calls left. If the clock is set back
-// to the day before, that day's calls still count.
-func TestMidnight(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	bearer := w.account(t, "acc_1")
-	evening := time.Date(2127, 1, 15, 23, 59, 0, 0, time.UTC)
-	morning := evening.Add(2 * time.Minute)
-	for i, step := range []struct {
-		at   time.Time
-		want int
-	}{
-		{evening, 200}, {evening, 200}, {evening, 200}, {evening, 200}, {evening, 200}, {evening, 429},
-		{morning, 200}, {morning, 200},
-		{evening, 429}, // the clock was set back
-		{morning, 200}, {morning, 200}, {morning, 200}, {morning, 429},
-		{evening, 429},
-		{evening.AddDate(0, 0, -1), 200}, // a day without calls
-		{morning, 429},
-	} {
-		w.set(step.at)
-		if got := w.get(t, convert, bearer); got.Code != step.want {
-			t.Errorf("step %d: got %d, want %d", i, got.Code, step.want)
-		}
-	}
-	if a, b := w.used(t, "acc_1", "convert", evening), w.used(t, "acc_1", "convert", morning); a != 5 || b != 5 {
-		t.Errorf("counted %d and %d, want 5 and 5", a, b)
-	}
-}

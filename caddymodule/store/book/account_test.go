@@ -372,29 +372,6 @@ func TestPruneOfClockAhead(t *testing.T) {
 	}
 }
 
-// TestRotationsDoNotGrow: an account whose keys are replaced all day, with an
-// overlap of a second, has a bounded document.
-func TestRotationsDoNotGrow(t *testing.T) {
-	t.Parallel()
-	a, id := document(login("l", 0), key("k", 0)), [2]string{"key_l", "key_k"}
-	for i := 1; i < 1000; i++ {
-		at := now.Add(time.Duration(i) * 2 * time.Second)
-		a = step(t, a, at, func(a *book.Account) {
-			for n, newKey := range []func(string, int) book.Key{login, key} {
-				next := newKey(fmt.Sprint("lk"[n:n+1], i), 0)
-				next.CreatedAt = at
-				if _, err := a.Rotate(id[n], next, at.Add(time.Second)); err != nil {
-					t.Fatal(err)
-				}
-				id[n] = next.ID
-			}
-		}).After
-	}
-	if most := 2*store.MaxEndedKeys + 4; len(a.Keys) > most {
-		t.Errorf("the account has %d keys, want at most %d", len(a.Keys), most)
-	}
-}
-
 // TestRetired: counts go with the last key of a chain of replacements.
 func TestRetired(t *testing.T) {
 	t.Parallel()

@@ -26,8 +26,9 @@ const (
 	// flushEvery is how long a call waits at most.
 	flushEvery = 5 * time.Second
 
-	// maxPending is how many bytes of calls are pending, about. With three
-	// quarters of it a flush begins at once. Further calls are dropped.
+	// maxPending is how many bytes of calls are pending or being written, about.
+	// With three quarters of it a flush begins at once. Further calls are
+	// dropped.
 	maxPending = 8 << 20
 
 	// callSize is what a call takes besides its texts, in bytes, about, and
@@ -89,7 +90,7 @@ type activity struct {
 	mu      sync.Mutex // guards what follows; never held while the engine is used
 	spare   []queuedCall
 	pending map[Space]*pending // by account and handle
-	size    int                // of all pending, in bytes
+	size    int                // of all pending and being written, in bytes
 	flushes map[*flush]bool    // under way
 }
 
@@ -293,7 +294,6 @@ func (a *activity) begin(ctx context.Context, accounts []Space) (underWay []*flu
 	for _, of := range accounts {
 		if p := a.pending[of]; p != nil {
 			own.accounts[of] = p
-			a.size -= p.size
 			delete(a.pending, of)
 		}
 	}
@@ -305,6 +305,9 @@ func (a *activity) begin(ctx context.Context, accounts []Space) (underWay []*flu
 		own.err = a.writeRows(ctx, own.accounts)
 		a.mu.Lock()
 		defer a.mu.Unlock()
+		for _, p := range own.accounts {
+			a.size -= p.size
+		}
 		delete(a.flushes, own)
 		close(own.done)
 	}()

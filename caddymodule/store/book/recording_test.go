@@ -1,8 +1,10 @@
 package book_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +53,56 @@ func TestPendingCallsAreBounded(t *testing.T) {
 			return b
 		})
 	}
+}
+
+// hanging is an engine whose rows cannot be read until release is closed.
+type hanging struct {
+	book.Engine
+	reading, release chan struct{}
+}
+
+func (h *hanging) GetRows(ctx context.Context, of book.Space, keys ...string) ([]book.Row, error) {
+	h.reading <- struct{}{}
+	<-h.release
+	return h.Engine.GetRows(ctx, of, keys...)
+}
+
+// TestHangingFlushIsBounded: the calls that a flush writes while the store hangs
+// and those that wait for it take no more memory than those that wait alone.
+func TestHangingFlushIsBounded(t *testing.T) {
+	const accounts = 40
+	heaptest.Holds(t, "a flush and further calls", 10<<20, func() any {
+		h := &hanging{Engine: memstore.New(), reading: make(chan struct{}), release: make(chan struct{})}
+		b := gate(t, h)
+		b.StopFlushing()
+		var lists sync.WaitGroup
+		t.Cleanup(func() {
+			go func() {
+				for range h.reading {
+				}
+			}()
+			close(h.release)
+			lists.Wait()
+		})
+		record := func() {
+			for n := range accounts * 190 {
+				if b.Record(longCall(n%accounts, n, 1<<10, 1<<10)); b.Queued() == book.QueueSize {
+					b.MoveQueue()
+				}
+			}
+		}
+		record()
+		for account := range accounts {
+			lists.Go(func() {
+				if _, err := b.Recent(context.Background(), fmt.Sprint("acc_", account), time.Now()); err != nil {
+					t.Error(err)
+				}
+			})
+			<-h.reading
+		}
+		record()
+		return b
+	})
 }
 
 // TestFullQueue: calls that find the queue full are dropped, and recording one

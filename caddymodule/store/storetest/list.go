@@ -199,18 +199,6 @@ func (s *suite) listAllEndpoints() {
 	s.takeList(on(s.call("acc_10", "convert"), today), limits, true, 99, 99)
 }
 
-// listNewLimit: a limit that is new includes the calls before it.
-func (s *suite) listNewLimit() {
-	s.account("acc_1")
-	day := s.middleOfMonth()
-	call := on(s.call("acc_1", "convert"), day)
-	for i := range calendar.Day(3) {
-		s.takeList(costing(on(call, day-i), 5), []store.Limit{daily(10)}, true, 5)
-	}
-	s.takeList(call, limitList(), true, dayMax-6, monthMax-16, allMax-6, allMonthMax-16)
-	s.takeList(costing(call, 5), []store.Limit{monthly(20)}, false, 4)
-}
-
 // giveBack: a call that is given back lowers each sum by its cost, and no count
 // below zero.
 func (s *suite) giveBack() {

@@ -152,28 +152,3 @@ func (s *suite) addEvent(event store.Event, wantNew bool) {
 		s.Errorf("adding %s: got %v, %d, %v, want %v", event.ID, isNew, dropped, err, wantNew)
 	}
 }
-
-// events: what the book has of events is kept by the engine.
-func (s *suite) events() {
-	first, second, done, silent := s.event("evt_1", -30), s.event("evt_2", -20), s.event("evt_3", -10), s.event("evt_4", -30)
-	silent.Queued = false
-	for _, wantNew := range []bool{true, false} {
-		for _, event := range []store.Event{second, done, first, silent} {
-			s.addEvent(event, wantNew)
-		}
-		s.must(s.store.RemoveEvent(s.Context(), done.ID))
-		s.restart()
-	}
-	for attempt, want := range [][]string{{first.ID, second.ID}, {second.ID}} {
-		list, err := s.store.ClaimEvents(s.Context(), s.now.Add(time.Duration(attempt)*time.Hour), time.Minute, 10)
-		var got []string
-		for _, e := range list {
-			got = append(got, e.ID)
-		}
-		if err != nil || !slices.Equal(got, want) {
-			s.Errorf("claimed %q, %v, want %q", got, err, want)
-		}
-		s.must(s.store.RemoveEvent(s.Context(), first.ID))
-		s.restart()
-	}
-}

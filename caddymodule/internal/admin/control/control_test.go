@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/memstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // gate is a control API whose answers are all held against its own
@@ -55,6 +56,16 @@ type steps struct {
 	before func(ctx context.Context, ids []string) error // an error replaces the change
 	during func()                                        // after edit has seen the documents: it is called again
 	after  func(errs []error)                            // can replace the errors of a change that was made
+
+	confirmed func() // after a token was confirmed
+}
+
+func (s *steps) Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
+	grant, err := s.Engine.Confirm(ctx, hash, now)
+	if s.confirmed != nil {
+		s.confirmed()
+	}
+	return grant, err
 }
 
 func (s *steps) Change(ctx context.Context, at time.Time, ids []string, edit func(int, *book.Account) error) []error {

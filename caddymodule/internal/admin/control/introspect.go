@@ -161,8 +161,8 @@ func (with *session) introspect(ctx context.Context, text string, from netip.Add
 	if err != nil {
 		return found, err
 	}
-	key := a.Find(grant.Key)
-	if key == nil {
+	key, err := a.Live(grant.Key, with.now)
+	if err != nil || a.Disabled { // revoked or disabled meanwhile
 		return found, nil
 	}
 	found = api.Introspection{

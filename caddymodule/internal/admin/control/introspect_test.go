@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 const introspectionSecret = "another secret + with 32 characters/="
@@ -25,7 +26,12 @@ const introspectionSecret = "another secret + with 32 characters/="
 // introspector is a gate with introspection, in front of its control API.
 func introspector(t *testing.T) (*gate, *client.Client) {
 	t.Helper()
-	g := newGate(t)
+	return introspectorOver(t, new(steps))
+}
+
+func introspectorOver(t *testing.T, s *steps) (*gate, *client.Client) {
+	t.Helper()
+	g := newGateOver(t, s)
 	g.handler = control.Introspection(g.handler, g, slog.New(slog.NewTextHandler(g, nil)), introspectionSecret)
 	return g, client.InProcess(control.New(g, slog.New(slog.DiscardHandler)))
 }
@@ -146,6 +152,38 @@ func TestIntrospect(t *testing.T) {
 	}
 	if log := g.Log(); strings.Contains(log, plain.Token) || strings.Contains(log, introspectionSecret) {
 		t.Errorf("a secret is in the log: %s", log)
+	}
+}
+
+// TestIntrospectChanged: a token that ends while it is introspected is inactive.
+func TestIntrospectChanged(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*book.Account){
+		"nothing":  func(*book.Account) {},
+		"revoked":  func(a *book.Account) { a.Keys[0].RevokedAt = time.Now().Add(-time.Second) },
+		"expired":  func(a *book.Account) { a.Keys[0].ExpiresAt = time.Now().Add(-time.Second) },
+		"disabled": func(a *book.Account) { a.Disabled = true },
+		"deleted":  func(a *book.Account) { a.Exists = false },
+	} {
+		s := new(steps)
+		g, c := introspectorOver(t, s)
+		if _, err := c.PutAccount(t.Context(), "acc_1", api.AccountChange{Plan: new("starter")}); err != nil {
+			t.Fatal(err)
+		}
+		key, err := c.CreateKey(t.Context(), "acc_1", api.KeyRequest{Name: "ci"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.confirmed = func() {
+			err := s.Change(t.Context(), time.Now(), []string{"acc_1"}, func(_ int, a *book.Account) error { change(a); return nil })[0]
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		got := g.ask(t, url.Values{"token": {key.Token}}).Body.String()
+		if active := got != "{\"active\":false}\n"; active != (name == "nothing") {
+			t.Errorf("%s: got %s", name, got)
+		}
 	}
 }
 

@@ -126,8 +126,8 @@ var types = map[string]string{
 	api.AccountCreate: AccountChanged, api.AccountSet: AccountChanged, api.AccountDelete: AccountChanged,
 }
 
-// ofEntry returns the event of a change, nil if it has none. A key is created,
-// rotated and revoked once, so its id makes that of the event.
+// ofEntry returns the event of a change, nil if it has none. The id of the entry
+// makes that of the event.
 func ofEntry(e store.Entry) (*message, error) {
 	kind, text := types[e.Action], e.After
 	if kind == "" {
@@ -146,7 +146,7 @@ func ofEntry(e store.Entry) (*message, error) {
 	data := map[string]any{"account": e.Account}
 	if kind != AccountChanged {
 		data["key"], data["name"] = e.Target, state.Name
-		return newMessage(kind, e.At, e.At, data, e.Account, e.Target), nil
+		return newMessage(kind, e.At, e.At, data, e.ID.String()), nil
 	}
 	data["plan"], data["disabled"] = state.Plan, state.Disabled
 	if e.Action == api.AccountDelete {
