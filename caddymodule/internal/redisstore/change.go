@@ -165,6 +165,17 @@ func (c *change) list(ctx context.Context) error {
 	return err
 }
 
+// unlist removes what list added. It must know that the change is not made.
+func (c *change) unlist(ctx context.Context) {
+	if c.before != nil || c.handle == "" {
+		return
+	}
+	_, err := c.client.one(ctx, func(b rueidis.Builder) rueidis.Completed {
+		return b.Zrem().Key(c.accountsKey()).Member(listed(c.id, c.handle)).Build()
+	})
+	c.warn("removing an account that was not created from the list", err)
+}
+
 // write writes the document, rows and entries of the log.
 func (c *change) write(ctx context.Context) error {
 	if c.step.IsNothing() && len(c.step.After.Log) == 0 {
@@ -183,14 +194,18 @@ func (c *change) write(ctx context.Context) error {
 	r := reader{reply: reply}
 	result := r.int()
 	c.made, c.queued = r.int(), r.reply
-	switch {
-	case r.err != nil:
+	if r.err != nil {
 		return damaged("reply", r.err)
-	case result == outdated:
+	}
+	if result != written {
+		c.unlist(ctx)
+	}
+	switch result {
+	case outdated:
 		return errOutdated
-	case result == tooLate:
+	case tooLate:
 		return errTooLate
-	case result == otherRow:
+	case otherRow:
 		return book.ErrConflict
 	}
 	return nil

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -35,21 +34,14 @@ func (s *Store) Dump(ctx context.Context, spaces []book.Space, write func(book.P
 		}
 		after = members[len(members)-1]
 	}
-	for some := range slices.Chunk(spaces, rangesAtOnce) {
-		calls := make([]call, len(some))
-		for i, of := range some {
-			calls[i].keys = s.spaceKeys(of)[1:]
+	for _, of := range spaces {
+		if err := s.dumpSpace(ctx, of, write); err != nil {
+			return err
 		}
-		replies, errs := s.client.runMulti(ctx, dumpScript, calls)
-		for i, reply := range replies {
-			rows, err := s.rowsOf(some[i], reply)
-			if err = cmp.Or(errs[i], err); err == nil {
-				err = writeAll(rows, write)
-			}
-			if err != nil {
-				return err
-			}
-		}
+	}
+	// Each change that the documents have is in the log or in a queue.
+	if err := s.publishAll(ctx); err != nil {
+		return err
 	}
 	return s.dumpLog(ctx, write)
 }
@@ -149,6 +141,26 @@ func (s *Store) rowsOf(of book.Space, reply []rueidis.RedisMessage) (pieces []bo
 		}
 	}
 	return pieces, nil
+}
+
+// dumpSpace dumps the rows of a space with a name. Its parts are of several
+// instants.
+func (s *Store) dumpSpace(ctx context.Context, of book.Space, write func(book.Piece) error) error {
+	for from := ""; ; {
+		lists, err := s.Scan(ctx, dumpPage, book.Range{Space: of, From: from})
+		if err != nil {
+			return err
+		}
+		for _, row := range lists[0] {
+			if err := write(book.Piece{Space: of, Row: &row}); err != nil {
+				return err
+			}
+			from = row.Key + "\x00"
+		}
+		if len(lists[0]) < dumpPage {
+			return nil
+		}
+	}
 }
 
 func writeAll(pieces []book.Piece, write func(book.Piece) error) error {

@@ -33,8 +33,8 @@ const (
 	publishEvery = 2 * time.Second
 )
 
-// queued returns an entry as the queue has it: milliseconds, a random number
-// and the value.
+// queued returns an entry as changeScript gets it: milliseconds, a random number
+// and the value. The queue also has the time of the change.
 func queued(l book.LogEntry) string {
 	return decimal(max(0, l.At.UnixMilli())) + " " + rand.Text() + " " + string(l.Value)
 }
@@ -68,18 +68,15 @@ func (c *change) publish(ctx context.Context) error {
 	return nil
 }
 
-// publish moves the queue of an account to the log, and deletes a mark. entries
-// are the first of the queue.
+// publish moves the queue of an account to the log, and deletes a mark unless it
+// is empty. entries are the first of the queue.
 func (s *Store) publish(ctx context.Context, account string, entries []string, mark string) error {
 	for more := true; more; {
-		if len(entries) > 0 {
-			args := append([]string{decimal(s.oldestEntry().UnixMilli())}, entries...)
-			if _, err := s.client.runWrite(ctx, appendScript, []string{s.logKey()}, args); err != nil {
-				return err
-			}
+		if err := s.appendEntries(ctx, entries); err != nil {
+			return err
 		}
 		deletions := len(entries)
-		if more = deletions == queuePage; !more {
+		if more = deletions == queuePage; !more && mark != "" {
 			deletions++ // of the mark
 		}
 		_, err := s.client.doMulti(ctx, deletions, func(b rueidis.Builder, i int) rueidis.Completed {
@@ -94,6 +91,23 @@ func (s *Store) publish(ctx context.Context, account string, entries []string, m
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// appendEntries appends entries of queues to the log that it does not have.
+func (s *Store) appendEntries(ctx context.Context, entries []string) error {
+	for from := ""; len(entries) > 0; {
+		args := append([]string{decimal(s.oldestEntry().UnixMilli()), from}, entries...)
+		reply, err := s.client.runWrite(ctx, appendScript, []string{s.logKey()}, args)
+		if err != nil || len(reply) == 0 {
+			return err
+		}
+		left, err := texts(reply)
+		if err != nil {
+			return err
+		}
+		from, entries = left[0], left[1:]
 	}
 	return nil
 }
@@ -136,12 +150,7 @@ func (s *Store) publishMarked(ctx context.Context, before time.Time) error {
 			return err
 		}
 		for _, mark := range marks {
-			account, _, _ := strings.Cut(mark, " ")
-			entries, err := s.queue(ctx, account)
-			if err == nil {
-				err = s.publish(ctx, account, entries, mark)
-			}
-			if err != nil {
+			if err := s.publishQueue(ctx, mark, mark); err != nil {
 				return err
 			}
 		}
@@ -149,6 +158,34 @@ func (s *Store) publishMarked(ctx context.Context, before time.Time) error {
 			return nil
 		}
 	}
+}
+
+// publishQueue publishes the queue of the account of a mark. It deletes the mark
+// done unless it is empty.
+func (s *Store) publishQueue(ctx context.Context, mark, done string) error {
+	account, _, _ := strings.Cut(mark, " ")
+	entries, err := s.queue(ctx, account)
+	if err != nil {
+		return err
+	}
+	return s.publish(ctx, account, entries, done)
+}
+
+// publishAll publishes the queues of all changes that are made. A young mark
+// stays, because its change may be made later.
+func (s *Store) publishAll(ctx context.Context) error {
+	if err := s.publishMarked(ctx, s.Now().Add(-orphanedAfter)); err != nil {
+		return err
+	}
+	marks, err := ask(ctx, s.client, "the accounts with new entries", func(b rueidis.Builder) rueidis.Completed {
+		return b.Zrange().Key(s.pendingKey()).Min("0").Max("-1").Build()
+	}, (*rueidis.RedisMessage).AsStrSlice)
+	for _, mark := range marks {
+		if err == nil {
+			err = s.publishQueue(ctx, mark, "")
+		}
+	}
+	return err
 }
 
 // oldestEntry is the least time of entries that are kept.

@@ -181,8 +181,7 @@ func TestEntriesOnce(t *testing.T) {
 	first, err := texts(c.queued)
 	must(t, err)
 	for _, some := range [][]string{first[:3], first[1:7], first, first[5:6]} { // and they stay in the queue
-		_, err := s.client.runWrite(t.Context(), appendScript, []string{s.logKey()}, append([]string{"0"}, some...))
-		must(t, err)
+		must(t, s.appendEntries(t.Context(), some))
 	}
 	for i := range queuePage { // of gates that ended before their changes
 		must(t, (&change{Store: s, id: fmt.Sprint("acc_", i+2), step: c.step}).pend(t.Context()))
@@ -209,27 +208,78 @@ func TestEntriesOnce(t *testing.T) {
 }
 
 // TestEntryAfterMany: the log has an entry once, also if it has many of the same
-// time.
+// time. One script reads a page of them.
 func TestEntryAfterMany(t *testing.T) {
 	t.Parallel()
-	s := openInside(t, redistest.Start(t))
+	server := redistest.Start(t)
+	s := openInside(t, server)
+	const entries = 1200
 	now := s.Now()
-	args := []string{"0"}
-	for range 1200 {
-		args = append(args, queued(book.LogEntry{At: now}))
+	var list []string
+	for i := range entries {
+		list = append(list, decimal(now.UnixMilli())+" "+queued(book.LogEntry{At: now.Add(-time.Hour), Value: []byte(strconv.Itoa(i))}))
 	}
-	last := args[len(args)-1:]
-	for range 2 {
-		_, err := s.client.runWrite(t.Context(), appendScript, []string{s.logKey()}, args)
-		must(t, err)
-		args = append([]string{"0"}, last...)
+	for part := range slices.Chunk(list, 300) {
+		must(t, s.appendEntries(t.Context(), part))
 	}
-	list, err := s.Entries(t.Context(), store.EntryID{}, store.EntryID{}, false, 2000)
+	for _, some := range [][]string{list[:1], list[700:701], list[entries-1:], {list[3], list[entries-1]}} {
+		must(t, s.appendEntries(t.Context(), some))
+	}
+	found, err := s.Entries(t.Context(), store.EntryID{}, store.EntryID{}, false, 2*entries)
 	must(t, err)
-	for i, e := range list {
-		if want := (store.EntryID{Milliseconds: now.UnixMilli(), Number: int64(i)}); e.ID != want || len(list) != 1200 {
-			t.Fatalf("entry %d of %d has the id %v, want %v", i, len(list), e.ID, want)
+	for i, e := range found {
+		want := store.EntryID{Milliseconds: now.UnixMilli(), Number: int64(i)}
+		if len(found) != entries || e.ID != want || string(e.Value) != strconv.Itoa(i) {
+			t.Fatalf("entry %d of %d is %q with the id %v, want the id %v", i, len(found), e.Value, e.ID, want)
 		}
+	}
+	reply, err := s.client.runWithin(t.Context(), appendScript, []string{s.logKey()}, []string{"0", "", list[0], list[entries-1]})
+	if must(t, err); len(reply) != 2 {
+		t.Fatalf("a search of many entries: got %d values, want the position and the entry that was not found", len(reply))
+	}
+	if from, err := reply[0].ToString(); err != nil || from != found[499].ID.String() {
+		t.Errorf("one script has searched until %q, %v, want %v", from, err, found[499].ID)
+	}
+}
+
+// TestLongImport: the work for an entry does not grow with the entries since the
+// time that a change gives it.
+func TestLongImport(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := openInside(t, server)
+	b := storetest.New(s).Book
+	t.Cleanup(func() { must(t, b.Close()) })
+	const accounts, batch = 20_000, 500
+	at := s.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	for first := 0; first < accounts; first += batch {
+		ids := make([]string, batch)
+		for i := range ids {
+			ids[i] = fmt.Sprintf("acc_%d", first+i)
+		}
+		for _, err := range s.Change(t.Context(), at, ids, func(i int, a *book.Account) error {
+			a.Exists = true
+			a.Record(store.Entry{At: at, Action: "account.create"})
+			return nil
+		}) {
+			must(t, err)
+		}
+		// A script reads one page. For another one, it is called again.
+		stats, err := server.Do("INFO", "commandstats")
+		must(t, err)
+		var reads, added int
+		for line := range strings.Lines(stats.(string)) {
+			fmt.Sscanf(line, "cmdstat_xrange:calls=%d,", &reads) // other lines have no number
+			fmt.Sscanf(line, "cmdstat_xadd:calls=%d,", &added)
+		}
+		if want := first + batch; added != want || reads > want+want/10 {
+			t.Fatalf("%d of %d entries were added with %d reads of the log", added, want, reads)
+		}
+	}
+	list, err := b.ListEntries(t.Context(), "", at, store.EntryID{}, accounts+1)
+	must(t, err)
+	if len(list) != accounts || !list[accounts-1].At.Equal(at) {
+		t.Errorf("the log has %d entries, the last at %v, want %d at %v", len(list), list[len(list)-1].At, accounts, at)
 	}
 }
 
@@ -399,5 +449,131 @@ func TestDumpOfChanged(t *testing.T) {
 	must(t, s.change(t.Context(), time.Now(), "acc_1", NextPlan(s)))
 	if pieces, err = s.piecesOf(t.Context(), listed("acc_1", before.handle)); err != nil || len(pieces) != 0 {
 		t.Errorf("a deleted account: got %+v, %v", pieces, err)
+	}
+}
+
+// TestDumpAfterEnd: a gate can end after it has changed a document. A dump has
+// the entry of the change, too, or it fails. The mark stays, because its change
+// could still come.
+func TestDumpAfterEnd(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	ends, s := openInside(t, server), openInside(t, server)
+	for _, step := range ends.newChange(time.Now(), "acc_1", NextPlan(ends)).steps()[:writes+1] {
+		must(t, step(t.Context()))
+	}
+	later := ends.newChange(time.Now(), "acc_2", NextPlan(ends))
+	for _, step := range later.steps()[:writes] {
+		must(t, step(t.Context()))
+	}
+	documents, entries := 0, 0
+	dump := func() error {
+		documents, entries = 0, 0
+		return s.Dump(t.Context(), nil, func(p book.Piece) error {
+			if p.Document != nil {
+				documents++
+			}
+			if p.Entry != nil {
+				entries++
+			}
+			return nil
+		})
+	}
+	if must(t, dump()); documents != 1 || entries != 1 {
+		t.Errorf("got %d documents and %d entries, want one of each", documents, entries)
+	}
+	must(t, later.write(t.Context()))
+	must(t, s.publishMarked(t.Context(), s.Now().Add(time.Second)))
+	if must(t, dump()); documents != 2 || entries != 2 {
+		t.Errorf("after another change: got %d documents and %d entries, want two of each", documents, entries)
+	}
+	must(t, later.pend(t.Context()))
+	_, err := server.Do("SET", s.queueKey("acc_2"), "damaged")
+	must(t, err)
+	if err := dump(); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a dump without a queue: got %v, want %v", err, store.ErrUnavailable)
+	}
+}
+
+// TestDumpOfManyRows: a dump reads the rows of a space in parts.
+func TestDumpOfManyRows(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := openInside(t, server)
+	const rows = 10*dumpPage + 7
+	spaces := []book.Space{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "empty"}, {Name: "d"}}
+	want := map[string]bool{}
+	for _, of := range spaces {
+		for first := 0; first < rows && of.Name != "empty"; first += 1000 {
+			b := book.Batch{Space: of}
+			for i := first; i < min(first+1000, rows); i++ {
+				b.Writes = append(b.Writes, book.Write{Row: book.Row{Key: fmt.Sprint("key ", i), Value: []byte{1}}})
+				want[of.Name+fmt.Sprint("key ", i)] = true
+			}
+			must(t, s.Commit(t.Context(), b)[0])
+		}
+	}
+	must(t, s.Dump(t.Context(), spaces, func(p book.Piece) error {
+		if !want[p.Space.Name+p.Row.Key] {
+			t.Fatalf("got another row %q of %s, or twice", p.Row.Key, p.Space.Name)
+		}
+		delete(want, p.Space.Name+p.Row.Key)
+		return nil
+	}))
+	if len(want) > 0 {
+		t.Errorf("%d rows are missing", len(want))
+	}
+	stats, err := server.Do("INFO", "commandstats")
+	must(t, err)
+	for line := range strings.Lines(stats.(string)) {
+		for _, whole := range []string{"hgetall", "hvals", "hscan"} {
+			if strings.HasPrefix(line, "cmdstat_"+whole+":") {
+				t.Errorf("a request has read a whole space: %s", line)
+			}
+		}
+	}
+}
+
+// TestCreatedAtOnce: of several gates that create an account at once, those that
+// come later leave nothing in the list of accounts.
+func TestCreatedAtOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, other := openInside(t, server), openInside(t, server)
+	for name, c := range map[string]struct {
+		before func(*change)
+		want   error
+	}{
+		"outdated": {func(c *change) { must(t, other.change(t.Context(), time.Now(), c.id, NextPlan(other))) }, errOutdated},
+		"late":     {func(c *change) { c.until = 1 }, errTooLate},
+		"row": {func(c *change) {
+			c.step.After.Rows = []book.Write{{Row: book.Row{Key: "a", Value: []byte{1}}, Check: true, Old: []byte{2}}}
+		}, book.ErrConflict},
+		"created": {func(*change) {}, nil},
+	} {
+		one := s.newChange(time.Now(), "acc_"+name, NextPlan(s))
+		for _, step := range one.steps()[:writes] {
+			must(t, step(t.Context()))
+		}
+		c.before(one)
+		if err := one.write(t.Context()); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+		list, err := s.List(t.Context(), "", 10, false)
+		must(t, err)
+		totals, err := s.Totals(t.Context())
+		if must(t, err); totals.Accounts != len(list) {
+			t.Errorf("%s: Totals has %d accounts, List %d", name, totals.Accounts, len(list))
+		}
+	}
+	// A change of an account that is there does not remove it.
+	late := s.newChange(time.Now(), "acc_created", NextPlan(s))
+	must(t, late.read(t.Context()))
+	late.until = 1
+	if err := late.write(t.Context()); !errors.Is(err, errTooLate) {
+		t.Errorf("a late change: got %v, want %v", err, errTooLate)
+	}
+	if totals, err := s.Totals(t.Context()); err != nil || totals.Accounts != 2 {
+		t.Errorf("got %+v, %v, want two accounts", totals, err)
 	}
 }

@@ -168,8 +168,8 @@ type Range struct {
 // LogEntry is an entry of the log. Engines delete entries that are older than
 // store.ReportsFor days.
 type LogEntry struct {
-	// ID is the position, about at the time At. The engine sets it as
-	// store.EntryID.Next does.
+	// ID is the position. The engine sets it as store.EntryID.Next does, by
+	// At, or by the time of the change if that is later.
 	ID    store.EntryID
 	At    time.Time
 	Value []byte

@@ -35,7 +35,9 @@ func (s *suite) log() {
 		for i := range entries {
 			got := list[len(list)-len(entries)+i]
 			entries[i].ID = got.ID
-			if at := s.now.Add(time.Duration(seconds) * time.Second); got.ID.Milliseconds != at.UnixMilli() || !same(got, entries[i]) {
+			// The id has the time of the entry, or that of the change.
+			at, ms := s.now.Add(time.Duration(seconds)*time.Second), got.ID.Milliseconds
+			if ms != at.UnixMilli() && ms < s.now.UnixMilli() || !same(got, entries[i]) {
 				s.Errorf("got entry %+v, want %+v at %v", got, entries[i], at)
 			}
 		}

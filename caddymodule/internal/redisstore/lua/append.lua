@@ -1,24 +1,32 @@
 #!lua
--- Appends entries of a queue to the log, as store.EntryID.Next numbers them,
--- and removes old ones. It appends no entry twice: the id of an entry is not
--- before its time, so the log has it behind that time, or not at all.
+-- Appends entries of queues to the log, and removes old ones. It appends no
+-- entry twice: the id of an entry is not before the time of its change, so the
+-- log has it behind that time, or not at all. A script searches one page of the
+-- log, because it blocks all calls while it runs. What was searched does not
+-- change, so the next one continues behind it.
 --
--- KEYS: the log. ARGV: the least milliseconds to keep; entries: milliseconds,
--- number of the entry and text, with a space between them.
+-- KEYS: the log. ARGV: the least milliseconds to keep; the id behind which the
+-- search continues, or nothing; entries: milliseconds of the change, those of
+-- the entry, number of the entry and text, with a space between them.
+-- Returns nothing if the log has all entries. Otherwise it returns where to
+-- continue, and the entries that were not found.
 
 local entries, least = {}, math.huge
-for n = 2, #ARGV do
-	local at, number, from = string.match(ARGV[n], '^(%d+) (%w+) ()')
-	entries[n - 1] = {tonumber(at), number, string.sub(ARGV[n], from)}
-	least = math.min(least, tonumber(at))
+for n = 3, #ARGV do
+	local changed, at, number, from = string.match(ARGV[n], '^(%d+) (%d+) (%w+) ()')
+	entries[n - 2] = {math.max(changed, at), number, string.sub(ARGV[n], from), ARGV[n]}
+	least = math.min(least, tonumber(changed))
 end
-local known, from = {}, string.format('%.0f', least)
-repeat
-	local page = redis.call('XRANGE', KEYS[1], from, '+', 'COUNT', 500)
-	for _, found in ipairs(page) do
-		known[found[2][4]], from = true, '(' .. found[1]
+local from = ARGV[2] ~= '' and '(' .. ARGV[2] or string.format('%.0f', least)
+local known, page = {}, redis.call('XRANGE', KEYS[1], from, '+', 'COUNT', 500)
+for _, found in ipairs(page) do known[found[2][4]] = true end
+if #page == 500 then
+	local left = {page[500][1]}
+	for _, entry in ipairs(entries) do
+		if not known[entry[2]] then left[#left + 1] = entry[4] end
 	end
-until #page < 500
+	return left
+end
 
 local ms, count = 0, 0
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
@@ -28,7 +36,7 @@ if last then
 end
 for _, entry in ipairs(entries) do
 	if not known[entry[2]] then
-		if entry[1] > ms then
+		if entry[1] > ms then -- as store.EntryID.Next
 			ms, count = entry[1], 0
 		else
 			count = count + 1

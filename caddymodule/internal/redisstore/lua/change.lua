@@ -1,6 +1,6 @@
 
 -- Changes a document in one step with the rows of its account, and queues the
--- entries of the log that describe the change.
+-- entries of the log that describe the change, with its time in milliseconds.
 --
 -- KEYS: the rows, the document, the queue, what is deleted with the change.
 -- ARGV: the version that was read, or nothing for a new document; until when
@@ -22,5 +22,6 @@ if fields > 0 then redis.call('HSET', KEYS[4], unpack(ARGV, 4, 3 + 2 * fields)) 
 write(first, last)
 for n = 6, #KEYS do redis.call('UNLINK', KEYS[n]) end
 if last == #ARGV then return {1, now} end
-for n = last + 1, #ARGV do redis.call('RPUSH', queue, ARGV[n]) end
+local changed = string.format('%.0f ', math.floor(now / 1000))
+for n = last + 1, #ARGV do redis.call('RPUSH', queue, changed .. ARGV[n]) end
 return {1, now, unpack(redis.call('LRANGE', queue, 0, 99))}
