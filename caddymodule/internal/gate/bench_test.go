@@ -245,8 +245,10 @@ func benchmarkDurable(b *testing.B, accounts int, more []policy.LimitConfig) {
 		b.Fatal(err)
 	}
 	defer db.Close()
+	opened := storetest.New(db)
+	defer opened.Close()
 	l, bearers := newLedger(b, accounts, accounts)
-	g := newGate(b, durable{Store: storetest.New(db), ledger: l}, ample, more...)
+	g := newGate(b, durable{Store: opened, ledger: l}, ample, more...)
 	warm(b, g, bearers)
 	var caller atomic.Int64
 	b.SetParallelism(durableCallers / runtime.GOMAXPROCS(0))
