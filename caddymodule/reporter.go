@@ -27,7 +27,7 @@ func (r reporter) Refused(account string, endpoint *policy.Endpoint, code string
 }
 
 // Reached implements gate.Reporter.
-func (r reporter) Reached(_ context.Context, quota event.Quota) {
+func (r reporter) Reached(quota event.Quota) {
 	if s := r.state.Load(); s != nil {
 		s.emitter.Reached(quota)
 	}

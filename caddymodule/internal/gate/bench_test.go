@@ -62,7 +62,7 @@ func (plain) CountLogin(outcome.Login)              {}
 func (plain) Decided(time.Duration)                 {}
 
 func (plain) Refused(string, *policy.Endpoint, string) {}
-func (plain) Reached(context.Context, event.Quota)     {}
+func (plain) Reached(event.Quota)                      {}
 
 func newGate(t testing.TB, db gate.Store, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
 	t.Helper()

@@ -237,7 +237,7 @@ func (*silent) Count(*policy.Endpoint, outcome.Call) {}
 func (*silent) Refused(string, *policy.Endpoint, string) {}
 
 // Reached implements Reporter.
-func (*silent) Reached(context.Context, event.Quota) {}
+func (*silent) Reached(event.Quota) {}
 
 // Grant implements Store: it returns what the store returns for the token of
 // the key. Without an address of the client, the key allows all.

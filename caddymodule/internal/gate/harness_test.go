@@ -243,7 +243,7 @@ func (w *world) Refused(account string, endpoint *policy.Endpoint, code string) 
 }
 
 // Reached implements gate.Reporter.
-func (w *world) Reached(_ context.Context, quota event.Quota) {
+func (w *world) Reached(quota event.Quota) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reached = append(w.reached, quota)

@@ -85,7 +85,7 @@ func (c *Call) warn(refused bool) {
 		}
 		span, used := c.span(l.Period), l.Max-c.rooms[i].Remaining
 		report := func(threshold int) {
-			c.gate.Reporter.Reached(c.request.Context(), event.Quota{
+			c.gate.Reporter.Reached(event.Quota{
 				Account: c.grant.Account, Plan: c.grant.Plan, Endpoint: l.Endpoint, Period: l.Period,
 				Limit: l.Max, Used: used, Threshold: threshold, Start: span.Start, End: span.End, At: c.began,
 			})

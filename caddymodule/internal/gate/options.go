@@ -88,9 +88,8 @@ type Reporter interface {
 
 	// Reached reports that an account reached a percentage of a limit, or
 	// that a limit refused a call. The gate calls it again for each later
-	// call in the same state. When it returns for the first time, the event
-	// is stored, unless the store fails.
-	Reached(ctx context.Context, quota event.Quota)
+	// call in the same state. It does not block.
+	Reached(quota event.Quota)
 }
 
 // Handler answers requests that the gate passes.

@@ -20,8 +20,8 @@ import (
 type Book struct {
 	Engine
 	activity *activity
-	// changingEvents is held to add, claim or remove events, so that this
-	// gate has no conflicts with itself.
+	// changingEvents is locked while this gate adds, claims or removes events,
+	// so that it has no conflicts with itself.
 	changingEvents sync.Mutex
 }
 
@@ -35,10 +35,8 @@ func New(e Engine, logger *slog.Logger) *Book {
 func (b *Book) Close() error { return b.activity.close() }
 
 // now is the time of the engine.
-func (b *Book) now() time.Time { return timeOf(b.Engine) }
-
-func timeOf(e Engine) time.Time {
-	if clock, ok := e.(store.Clock); ok {
+func (b *Book) now() time.Time {
+	if clock, ok := b.Engine.(store.Clock); ok {
 		return clock.Now()
 	}
 	return time.Now()

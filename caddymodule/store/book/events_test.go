@@ -30,7 +30,7 @@ func add(t *testing.T, b *book.Book, list ...store.Event) {
 	}
 }
 
-// wantClaim claims events, of which want are due.
+// wantClaim claims events, and checks that these are due.
 func wantClaim(t *testing.T, b *book.Book, at time.Time, limit int, want ...string) {
 	t.Helper()
 	list, err := b.ClaimEvents(t.Context(), at, time.Minute, limit)

@@ -130,8 +130,8 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// TestManyCallsBetweenFlushes: an account keeps its last calls, of which at most
-// half are refused ones, whatever the number that one flush writes.
+// TestManyCallsBetweenFlushes: an account keeps its last calls, whatever the
+// number that one flush writes. At most half of them are refused ones.
 func TestManyCallsBetweenFlushes(t *testing.T) {
 	t.Parallel()
 	for _, refused := range []bool{false, true} {
