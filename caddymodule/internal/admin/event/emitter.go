@@ -93,17 +93,22 @@ func (e *Emitter) run(ctx context.Context) {
 }
 
 // Reached stores the event of a quota in the background, unless it is known to
-// be stored. The caller does not wait.
+// be stored. The caller does not wait. If too many wait, the oldest is dropped.
 func (e *Emitter) Reached(q Quota) {
 	k := q.key()
 	if _, found := e.known.Get(k); found {
 		return
 	}
 	e.known.Add(k, struct{}{})
-	select {
-	case e.waiting <- &q:
-	default:
-		e.lost(&q)
+	for {
+		select {
+		case e.waiting <- &q:
+			return
+		default: // too many wait
+		}
+		if oldest := e.next(); oldest != nil {
+			e.lost(oldest)
+		}
 	}
 }
 

@@ -1,9 +1,11 @@
 package event_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -226,8 +228,8 @@ func (s slow) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped 
 	return s.Store.AddEvent(ctx, e)
 }
 
-// TestTooManyWait: if too many events wait for the store, further ones are
-// dropped and counted.
+// TestTooManyWait: if too many events wait for the store, the oldest are dropped
+// and counted.
 func TestTooManyWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -235,15 +237,21 @@ func TestTooManyWait(t *testing.T) {
 		e := emitterWith(db, new(emitted), c, zap.NewNop())
 		e.Reached(quota("first", 80))
 		synctest.Wait() // it is being stored
-		for i := range store.MaxQueued + 2 {
-			e.Reached(quota(strings.Repeat("x", i%100)+strings.Repeat("y", i/100), 80))
+		const reached = store.MaxQueued + 2
+		for i := range reached {
+			e.Reached(quota(fmt.Sprint("acc_", i), 80))
 		}
 		if c.get(event.Dropped) != 2 {
 			t.Errorf("%d events were dropped, want 2", c.get(event.Dropped))
 		}
+		db.fails.Store(0)
 		e.Close()
-		if c.get(event.Dropped) != store.MaxQueued+3 {
-			t.Errorf("%d events were dropped in all, want %d", c.get(event.Dropped), store.MaxQueued+3)
+		list, err := db.ClaimEvents(t.Context(), time.Now(), time.Hour, reached)
+		has := func(account string) bool {
+			return slices.ContainsFunc(list, func(e store.Event) bool { return bytes.Contains(e.Body, []byte(`"`+account+`"`)) })
+		}
+		if err != nil || has("acc_0") || has("acc_1") || !has("acc_2") || !has(fmt.Sprint("acc_", reached-1)) {
+			t.Errorf("got %d events, %v, want all but the two that waited longest", len(list), err)
 		}
 	})
 }
