@@ -20,20 +20,15 @@ const renewal = 60
 type Signer struct {
 	signer jose.Signer
 	seed   maphash.Seed
-	signed *cache[uint64, *signed] // by place
+	signed *cache[uint64, *signed] // by id and host: few of 10,000 subjects share a place
 	host   atomic.Pointer[string]  // see shared
 }
 
-// subject is what an assertion is about.
+// subject is what an assertion is about. A login has no account, and a call
+// always has one.
 type subject struct {
-	id   [32]byte // see Signer.Call
-	host string   // as the client wrote it
+	host string // as the client wrote it
 	by   Caller
-}
-
-// place is where the assertion is kept. Few of 10,000 subjects share one.
-func (s *Signer) place(about *subject) uint64 {
-	return binary.LittleEndian.Uint64(about.id[:]) ^ maphash.String(s.seed, about.host)
 }
 
 // signed is an assertion that is used again until it is a minute old.
@@ -62,21 +57,20 @@ func (c Caller) size() int { return len(c.Account) + len(c.Plan) + len(c.Key) + 
 // The id tells callers apart, for example the hash of a token: those who
 // have the same one share a place in the cache.
 func (s *Signer) Call(id [32]byte, host string, by Caller, now time.Time) string {
-	return s.assert(&subject{id, host, by}, Call, now.Unix())
+	return s.assert(binary.LittleEndian.Uint64(id[:]), &subject{host, by}, Call, now.Unix())
 }
 
 // Login returns the assertion for an attempt to log in that came with
 // this Host header.
 func (s *Signer) Login(host string, now time.Time) string {
-	return s.assert(&subject{host: host}, Login, now.Unix())
+	return s.assert(0, &subject{host: host}, Login, now.Unix())
 }
 
-// assert returns the assertion that is kept, or a new one. A login has no
-// account, and a call always has one.
-func (s *Signer) assert(about *subject, purpose string, now int64) string {
+// assert returns the assertion that is kept, or a new one.
+func (s *Signer) assert(id uint64, about *subject, purpose string, now int64) string {
+	place := id ^ maphash.String(s.seed, about.host)
 	// After the clock was set back, what was signed before cannot be used:
 	// a service would take it for an assertion from the future.
-	place := s.place(about)
 	if kept := s.signed.get(place); kept != nil && kept.subject == *about && now-kept.at < renewal && now >= kept.at {
 		return kept.text
 	}

@@ -47,7 +47,7 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 // only those that were accepted from the client before: otherwise a right
 // guess would show.
 func (g *Gate) grantForeign(r *http.Request, db Store, by *credential.Credential, now time.Time) (store.Grant, error) {
-	client, text := login.ClientOf(g.Server.Client(r)), by.Whole
+	client, text := login.ClientOf(g.Server.Client(r)), *by.Whole
 	if wait := g.Guesses.Wait(now, client, text); wait > 0 {
 		return store.Grant{}, refusal.ManyGuesses(wait)
 	}

@@ -43,9 +43,9 @@ func (authorization) remove(h http.Header, e *policy.Endpoint) {
 
 // bearer reads the scheme Bearer (RFC 6750, 2.1).
 func bearer(field string) string {
-	scheme, text, _ := strings.Cut(field, " ")
-	if !strings.EqualFold(scheme, "Bearer") {
+	const scheme = "Bearer "
+	if len(field) < len(scheme) || !strings.EqualFold(field[:len(scheme)], scheme) {
 		return ""
 	}
-	return strings.Trim(text, " ")
+	return strings.Trim(field[len(scheme):], " ")
 }

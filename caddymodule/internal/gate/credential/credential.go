@@ -22,9 +22,9 @@ import (
 type Credential struct {
 	// Hash finds the token. It stands for the account of an identity.
 	Hash token.Hash
-	// Whole is the hash of the whole text of a foreign token, and zero for
+	// Whole is the hash of the whole text of a foreign token, and nil for
 	// others. Hash differs if the token has a prefix.
-	Whole token.Hash
+	Whole *token.Hash
 	// User and Account are those of an identity.
 	User, Account string
 }
@@ -33,7 +33,7 @@ type Credential struct {
 func (c *Credential) IsIdentity() bool { return c.Account != "" }
 
 // IsForeign tells whether the gate did not make the token.
-func (c *Credential) IsForeign() bool { return c.Whole != token.Hash{} }
+func (c *Credential) IsForeign() bool { return c.Whole != nil }
 
 // Grant returns what the credential grants: not from a cache if fresh is set.
 // The error store.ErrNotFound is for an identity without an account.
@@ -49,11 +49,11 @@ func (c *Credential) Grant(ctx context.Context, grants store.Grants, now time.Ti
 		find = grants.Confirm
 	}
 	grant, err := find(ctx, c.Hash, now)
-	if err == nil || !c.IsForeign() || c.Hash == c.Whole || !errors.Is(err, store.ErrNoGrant) {
+	if err == nil || !c.IsForeign() || c.Hash == *c.Whole || !errors.Is(err, store.ErrNoGrant) {
 		return grant, err
 	}
-	if grant, err = find(ctx, c.Whole, now); err == nil {
-		c.Hash = c.Whole
+	if grant, err = find(ctx, *c.Whole, now); err == nil {
+		c.Hash = *c.Whole
 	}
 	return grant, err
 }
@@ -178,9 +178,9 @@ func (rd *Reader) parse(text string) (Credential, *refusal.Refusal) {
 	}
 	whole := token.Foreign(text)
 	if hash, found := token.SplitPrefix(text); found {
-		return Credential{Hash: hash, Whole: whole}, nil
+		return Credential{Hash: hash, Whole: &whole}, nil
 	}
-	return Credential{Hash: whole, Whole: whole}, nil
+	return Credential{Hash: whole, Whole: &whole}, nil
 }
 
 // identity is the credential of a user that another handler has authenticated.
