@@ -89,21 +89,17 @@ func (server) Identified(r *http.Request, call *gate.Call) {
 	}
 }
 
-// Mark implements gate.Server. It sets the variable once and then changes
-// what the variable points to: a proxy that dials in the background may read
-// the variables of a request after its answer, and Go ends a program that
+// Mark implements gate.Server. It sets the variable once, before any other
+// handler could read the variables in the background: Go ends a program that
 // reads and writes a map at once.
-func (server) Mark(r *http.Request, call *gate.Call) {
+func (server) Mark(r *http.Request) *gate.Mark {
 	m := markOf(r)
 	if m == nil {
-		m = new(mark)
+		m = new(gate.Mark)
 		caddyhttp.SetVar(r.Context(), markVar, m)
 	}
-	m.call.Store(call)
+	return m
 }
-
-// Passed implements gate.Server.
-func (server) Passed(r *http.Request) bool { return passed(r) != nil }
 
 // Status implements gate.Server.
 func (server) Status(err error) int {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -38,7 +37,10 @@ func (a *App) AtStart(start func() error) { a.starts = append(a.starts, start) }
 // Passed tells whether the gate has passed a request for a purpose:
 // assertion.Call or assertion.Login. Clients cannot forge this.
 func Passed(r *http.Request, purpose string) bool {
-	call := passed(r)
+	var call *gate.Call
+	if m := markOf(r); m != nil {
+		call = m.Call()
+	}
 	switch purpose {
 	case assertion.Call:
 		return call != nil && !call.IsLogin()
@@ -52,22 +54,10 @@ func Passed(r *http.Request, purpose string) bool {
 // configuration can write variables of a request, clients cannot.
 const markVar = "tollgate.call"
 
-// mark has the call of a request that the gate has passed, or nil after the
-// call has failed.
-type mark struct{ call atomic.Pointer[gate.Call] }
-
-// markOf returns the mark of a request, or nil before its first one.
-func markOf(r *http.Request) *mark {
-	m, _ := caddyhttp.GetVar(r.Context(), markVar).(*mark)
+// markOf returns the mark of a request, or nil if it has not met the gate.
+func markOf(r *http.Request) *gate.Mark {
+	m, _ := caddyhttp.GetVar(r.Context(), markVar).(*gate.Mark)
 	return m
-}
-
-// passed returns the call of a request that the gate has passed, or nil.
-func passed(r *http.Request) *gate.Call {
-	if m := markOf(r); m != nil {
-		return m.call.Load()
-	}
-	return nil
 }
 
 // ControlClient returns a client of the control API of the gate in force in

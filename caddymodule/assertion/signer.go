@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -21,7 +20,6 @@ type Signer struct {
 	signer jose.Signer
 	seed   maphash.Seed
 	signed *cache[uint64, *signed] // by id and host: few of 10,000 subjects share a place
-	host   atomic.Pointer[string]  // see shared
 }
 
 // subject is what an assertion is about. A login has no account, and a call
@@ -77,21 +75,10 @@ func (s *Signer) assert(id uint64, about *subject, purpose string, now int64) st
 	text := s.sign(Audience(about.host), about.by, purpose, now)
 	if len(about.host) <= maxHost {
 		kept := &signed{*about, now, text}
-		kept.host = s.shared(about.host)
+		kept.host = strings.Clone(about.host) // not a part of a longer text
 		s.signed.put(place, kept, len(text)+len(about.host)+about.by.size())
 	}
 	return text
-}
-
-// shared returns a host's name that what is kept has in common: its text is
-// then in the processor's cache, and is no part of a larger one.
-func (s *Signer) shared(host string) string {
-	if last := s.host.Load(); last != nil && *last == host {
-		return *last
-	}
-	host = strings.Clone(host)
-	s.host.Store(&host)
-	return host
 }
 
 func (s *Signer) sign(host string, by Caller, purpose string, now int64) string {

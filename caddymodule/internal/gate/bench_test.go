@@ -51,9 +51,8 @@ type plain struct{}
 func (plain) Target(r *http.Request) string         { return r.RequestURI }
 func (plain) Client(r *http.Request) string         { return r.RemoteAddr }
 func (plain) Identified(*http.Request, *gate.Call)  {}
-func (plain) Mark(*http.Request, *gate.Call)        {}
+func (plain) Mark(r *http.Request) *gate.Mark       { return markOf(r) }
 func (plain) Identity(*http.Request, string) string { return "" }
-func (plain) Passed(*http.Request) bool             { return false }
 func (plain) Status(error) int                      { return http.StatusBadGateway }
 func (plain) Proxied(*http.Request) bool            { return true }
 func (plain) RemoveQuery(*http.Request)             {}
@@ -294,7 +293,7 @@ type caller struct {
 }
 
 func newCaller(bearers []string) *caller {
-	r := httptest.NewRequest("GET", "/api/convert/EUR/10/USD", nil)
+	r := marked(httptest.NewRequest("GET", "/api/convert/EUR/10/USD", nil))
 	r.RemoteAddr = "192.0.2.1" // without a port, as the client of Caddy
 	r.Header = http.Header{"Accept": {"application/json"}, "User-Agent": {"bench/1"}, "Accept-Encoding": {"gzip"}, "Authorization": {""}}
 	return &caller{bearers: bearers, request: r, header: r.Header, writer: &discard{header: http.Header{}}}

@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/answer"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/credential"
@@ -26,6 +28,7 @@ type Call struct {
 	credential   credential.Credential
 	grant        store.Grant
 	store        Store
+	mark         *Mark
 	request      *http.Request
 	forwarded    http.Request // for the handlers behind the gate
 	began        time.Time
@@ -35,14 +38,14 @@ type Call struct {
 	abilities string // those that token and plan have in common
 	day       *calendar.Span
 	limits    []store.Limit
-	planOnly  bool  // all limits are those of the plan
-	history   int16 // days of history that a call to usage asks for
 
 	cost int64
 	// rooms has the room of each limit. It is nil until the store returned it.
 	rooms      []store.Room
 	roomMemory [4]store.Room // of rooms, if there are at most 4
 
+	planOnly    bool  // set by entitle: all limits are those of the plan
+	history     int16 // set by entitle: days of history that a call to usage asks for
 	refunded    bool
 	switched    bool // the service has switched protocols
 	uncounted   bool // mode shadow passes a call that enforce refuses
@@ -50,6 +53,24 @@ type Call struct {
 
 	values   header.Values // of the headers that the gate sets
 	restText [32]byte      // the memory of the RateLimit field, if it fits
+}
+
+// Mark tells whether the gate has passed a request. It is safe for concurrent
+// use: a proxy that dials in the background may read it after the answer.
+type Mark struct{ call atomic.Pointer[Call] }
+
+// Call returns the call that the gate has passed, or nil if it has not, or if
+// the call is over. A login has a call without an account.
+func (m *Mark) Call() *Call { return m.call.Load() }
+
+// remove removes the mark and the gate's headers from a request whose call
+// failed or was refunded, or whose login attempt has ended. A handler that
+// answers instead of the service must not get them.
+func (m *Mark) remove(r *http.Request) {
+	m.call.Store(nil)
+	for _, name := range [...]string{"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header} {
+		delete(r.Header, name)
+	}
 }
 
 // identityPlaceholder has the user of an identity, or "" of a call with a

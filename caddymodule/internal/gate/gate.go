@@ -38,6 +38,7 @@ import (
 type decision struct {
 	policy.Route
 	route.Target
+	mark  *Mark
 	facts request.Facts
 	began time.Time
 	// call is nil if the account is not known.
@@ -54,12 +55,13 @@ type decision struct {
 // a chain of handlers, the second one passes all requests that the first
 // one has passed, also after a rewrite.
 func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error {
-	if g.Server.Passed(r) {
+	mark := g.Server.Mark(r)
+	if mark.Call() != nil {
 		return next.ServeHTTP(w, r)
 	}
 	began := g.Now()
 	d := g.route(r, g.Server.Target(r))
-	d.began = began
+	d.mark, d.began = mark, began
 	if g.Policy.CORS != nil {
 		c, answered := g.shareAnswer(w, r, &d)
 		if answered {
@@ -307,9 +309,9 @@ func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (
 	c.forward(facts)
 	err = next.ServeHTTP(&c.answer, &c.forwarded)
 	panics = false
-	c.gate.Server.Mark(c.request, nil) // for the handlers in front of the gate, the call is over
+	c.mark.call.Store(nil) // for the handlers in front of the gate, the call is over
 	if err != nil || c.answer.Body.Fault() != nil {
-		c.gate.unmark(&c.forwarded)
+		c.mark.remove(&c.forwarded)
 		if c.answer.Status == 0 {
 			return c.fail(err)
 		}
@@ -336,7 +338,7 @@ func (c *Call) forward(facts request.Facts) {
 	}
 	c.values.Set(h, "Tollgate-Abilities", by.Abilities)
 	c.values.Set(h, assertion.Header, c.gate.Assertions.Call(c.credential.Hash, c.request.Host, by, c.began))
-	c.gate.Server.Mark(c.request, c)
+	c.mark.call.Store(c)
 	c.answer.Body = request.Watch(&c.forwarded, c.request)
 }
 
@@ -407,7 +409,7 @@ func (c *Call) refund() {
 		return
 	}
 	c.refunded = true
-	c.gate.unmark(&c.forwarded)
+	c.mark.remove(&c.forwarded)
 	if c.uncounted {
 		return
 	}

@@ -165,10 +165,13 @@ func (w *world) Identified(_ *http.Request, call *gate.Call) {
 // marks is the key of the mark in the context of a request.
 type marks struct{}
 
-func (*world) Mark(r *http.Request, call *gate.Call) {
-	if mark, ok := r.Context().Value(marks{}).(**gate.Call); ok {
-		*mark = call
+func (*world) Mark(r *http.Request) *gate.Mark { return markOf(r) }
+
+func markOf(r *http.Request) *gate.Mark {
+	if mark, ok := r.Context().Value(marks{}).(*gate.Mark); ok {
+		return mark
 	}
+	return new(gate.Mark)
 }
 
 func (w *world) Identity(*http.Request, string) string {
@@ -186,14 +189,9 @@ func (w *world) enrol(ctx context.Context, account, user, plan string) error {
 	return err
 }
 
-func (*world) Passed(r *http.Request) bool {
-	mark, ok := r.Context().Value(marks{}).(**gate.Call)
-	return ok && *mark != nil
-}
-
 // marked makes a request that can have a mark.
 func marked(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), marks{}, new(*gate.Call)))
+	return r.WithContext(context.WithValue(r.Context(), marks{}, new(gate.Mark)))
 }
 
 func (*world) Status(err error) int {

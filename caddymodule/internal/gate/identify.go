@@ -37,7 +37,7 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 	}
 	d.call = &Call{
 		entitlement: &g.entitlements[len(g.Policy.Plans)][d.Endpoint.Index], gate: g, credential: by, grant: grant,
-		store: db, request: r, began: d.began, path: r.URL.Path,
+		store: db, mark: d.mark, request: r, began: d.began, path: r.URL.Path,
 	}
 	g.Server.Identified(r, d.call)
 }

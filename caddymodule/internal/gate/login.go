@@ -49,8 +49,8 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, d *decision, next H
 	}
 	forwarded := d.facts.Forwarded(r)
 	forwarded.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, g.Now())}
-	g.Server.Mark(r, loggingIn)
-	return g.passOn(w, r, forwarded, &loginAnswer{w, g, forwarded, attempt}, next)
+	d.mark.call.Store(loggingIn)
+	return g.passOn(w, r, forwarded, &loginAnswer{w, g, d.mark, forwarded, attempt}, next)
 }
 
 // reserveAttempt reserves a login attempt, or refuses it.
@@ -83,6 +83,7 @@ func (g *Gate) reserveAttempt(w http.ResponseWriter, r *http.Request, d *decisio
 type loginAnswer struct {
 	http.ResponseWriter
 	gate    *Gate
+	mark    *Mark
 	request *http.Request // for the service
 	attempt *login.Attempt
 }
@@ -91,7 +92,7 @@ type loginAnswer struct {
 // after a web form, is a successful one; any other status says nothing about
 // the password. A login that ends with an error never succeeds.
 func (l *loginAnswer) Answered(status int) {
-	l.gate.unmark(l.request)
+	l.mark.remove(l.request)
 	header.Strip(l.Header())
 	var err error
 	ctx := context.WithoutCancel(l.request.Context())

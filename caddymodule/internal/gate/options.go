@@ -47,13 +47,9 @@ type Server interface {
 	// long as the request.
 	Identified(r *http.Request, call *Call)
 
-	// Mark stores in the server's own state of a request, which clients
-	// cannot write, that the gate has passed it. A login has a call
-	// without an account. nil removes the mark.
-	Mark(r *http.Request, call *Call)
-
-	// Passed tells whether a request has the mark.
-	Passed(r *http.Request) bool
+	// Mark returns the mark of a request: always the same one, from the
+	// server's own state of the request, which clients cannot write.
+	Mark(r *http.Request) *Mark
 
 	// Status returns the status of the answer to an error of the next
 	// handler.

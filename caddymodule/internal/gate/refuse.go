@@ -6,7 +6,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/answer"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/credential"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
@@ -80,16 +79,6 @@ func (g *Gate) removeSecrets(r *http.Request) {
 	delete(r.Header, "Upgrade")
 	if credential.InQuery(r.URL.RawQuery) {
 		g.Server.RemoveQuery(r)
-	}
-}
-
-// unmark removes the mark and the gate's headers from a request whose call
-// failed or was refunded, or whose login attempt has ended. A handler that
-// answers instead of the service must not get them.
-func (g *Gate) unmark(r *http.Request) {
-	g.Server.Mark(r, nil)
-	for _, name := range [...]string{"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header} {
-		delete(r.Header, name)
 	}
 }
 
