@@ -1,8 +1,10 @@
 package assertion
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"sync"
 	"testing"
@@ -125,5 +127,22 @@ func TestAudience(t *testing.T) {
 		if got := Audience(host); got != want {
 			t.Errorf("%q: got %q, want %q", host, got, want)
 		}
+	}
+}
+
+// TestSharedPlace: two hosts whose assertions have one place in the cache get
+// each their own.
+func TestSharedPlace(t *testing.T) {
+	t.Parallel()
+	s := newSigner(t, secret)
+	const one, two = "one.example.com", "two.example.com"
+	var id [32]byte
+	binary.LittleEndian.PutUint64(id[:], maphash.String(s.seed, one)^maphash.String(s.seed, two))
+	first, second := s.Call([32]byte{}, one, ada, noon), s.Call(id, two, ada, noon)
+	if len(s.signed.values) != 1 {
+		t.Fatal("the two have places of their own")
+	}
+	if first == second {
+		t.Errorf("%s gets the assertion of %s", two, one)
 	}
 }
