@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -26,6 +25,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -106,14 +106,26 @@ const ample policy.Limit = 1_000_000_000
 func BenchmarkMemory(b *testing.B) {
 	for _, accounts := range []int{10_000, 1_000_000} {
 		b.Run(fmt.Sprintf("accounts=%d", accounts), func(b *testing.B) {
-			batches := serveInProcess(b, accounts)
-			var spent time.Duration
-			for _, took := range batches {
-				spent += took
-			}
-			b.ReportMetric(float64(spent)/float64(len(batches))/batch/float64(runtime.GOMAXPROCS(0)), "ns/op")
+			g, bearers := newMemoryGate(b, accounts)
+			reportPerCall(b, serveInProcess(b, g, bearers))
 		})
 	}
+}
+
+// newMemoryGate returns a gate that counts in memory only, and the Authorization
+// of its callers.
+func newMemoryGate(b *testing.B, accounts int) (*gate.Gate, []string) {
+	l, bearers := newLedger(b, accounts, 10_000)
+	return newGate(b, memory{ledger: l}, ample), bearers
+}
+
+// reportPerCall reports the time of a call of all processors together.
+func reportPerCall(b *testing.B, batches []time.Duration) {
+	var spent time.Duration
+	for _, took := range batches {
+		spent += took
+	}
+	b.ReportMetric(float64(spent)/float64(len(batches))/batch/float64(runtime.GOMAXPROCS(0)), "ns/op")
 }
 
 // BenchmarkMemoryQuiet is BenchmarkMemory with 10^4 accounts on one
@@ -121,7 +133,8 @@ func BenchmarkMemory(b *testing.B) {
 // neither the garbage collector nor other programs disturb.
 func BenchmarkMemoryQuiet(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	batches := serveInProcess(b, 10_000)
+	g, bearers := newMemoryGate(b, 10_000)
+	batches := serveInProcess(b, g, bearers)
 	slices.Sort(batches)
 	b.ReportMetric(float64(batches[len(batches)/10])/batch, "ns/op")
 }
@@ -129,9 +142,7 @@ func BenchmarkMemoryQuiet(b *testing.B) {
 // serveInProcess serves b.N calls in batches and returns the duration of
 // each batch. It gives each processor a part of the batches, so that the
 // processors share the gate only.
-func serveInProcess(b *testing.B, accounts int) (batches []time.Duration) {
-	l, bearers := newLedger(b, accounts, 10_000)
-	g := newGate(b, memory{ledger: l}, ample)
+func serveInProcess(b *testing.B, g server, bearers []string) (batches []time.Duration) {
 	warm(b, g, bearers)
 	server := make([]byte, serverHeap)
 	defer runtime.KeepAlive(server)
@@ -150,9 +161,14 @@ func serveInProcess(b *testing.B, accounts int) (batches []time.Duration) {
 	return batches
 }
 
+// server is a gate, or what is measured beside it.
+type server interface {
+	Serve(w http.ResponseWriter, r *http.Request, next gate.Handler) error
+}
+
 // warm makes one call with each token. The first call of a minute needs a
 // signature, and the first call of a month loads the counts of the account.
-func warm(b *testing.B, g *gate.Gate, bearers []string) {
+func warm(b *testing.B, g server, bearers []string) {
 	b.Helper()
 	c := newCaller(bearers)
 	for range bearers {
@@ -179,7 +195,7 @@ func newLedger(b *testing.B, accounts, callers int) (*ledger.Ledger, []string) {
 }
 
 // serveBatches serves batches and sets the duration of each.
-func serveBatches(b *testing.B, g *gate.Gate, bearers []string, seed int, batches []time.Duration) {
+func serveBatches(b *testing.B, g server, bearers []string, seed int, batches []time.Duration) {
 	callers := make([]*caller, batch)
 	for i := range callers {
 		callers[i] = newCaller(bearers)
@@ -299,7 +315,7 @@ func newCaller(bearers []string) *caller {
 	return &caller{bearers: bearers, request: r, header: r.Header, writer: &discard{header: http.Header{}}}
 }
 
-func (c *caller) call(b testing.TB, g *gate.Gate) {
+func (c *caller) call(b testing.TB, g server) {
 	c.prepare()
 	if err := c.serve(g); err != nil {
 		b.Fatal(err)
@@ -317,7 +333,7 @@ func (c *caller) prepare() {
 	c.writer.status = 0
 }
 
-func (c *caller) serve(g *gate.Gate) error {
+func (c *caller) serve(g server) error {
 	err := g.Serve(c.writer, c.request, noop{})
 	if err == nil && c.writer.status != http.StatusOK {
 		err = fmt.Errorf("got status %d", c.writer.status)
