@@ -25,9 +25,9 @@ func (s *Store) countsKey(account, holder, month string) string {
 
 // countsExpire is when the counts of the month of a day are deleted, in seconds
 // since 1970: store.CountsFor days after the month.
-func countsExpire(day calendar.Day) string {
+func countsExpire(day calendar.Day) int64 {
 	_, last := day.Month()
-	return decimal((last + 1 + store.CountsFor).UTC().Unix())
+	return (last + 1 + store.CountsFor).UTC().Unix()
 }
 
 // allMonths are the first days of the months that can have counts.
@@ -113,6 +113,6 @@ func (s *Store) ResetCounts(ctx context.Context, account string, keys []string, 
 	for _, key := range keys {
 		names = append(names, s.countsKey(account, key, month))
 	}
-	_, err := s.client.runWrite(ctx, resetScript, names, []string{ofMonth, endpoint, countsExpire(day)})
+	_, err := s.client.runWrite(ctx, resetScript, names, []string{ofMonth, endpoint, decimal(countsExpire(day))})
 	return err
 }

@@ -2,30 +2,31 @@
 -- Gives one call back. A counter never falls below zero.
 --
 -- KEYS: the account, its counts of the month [, those of the key].
--- ARGV: handle, cost, expiry of counts, day, endpoint; for each count key:
--- generation and the highest counts seen, as in take.lua.
+-- ARGV: handle, day, endpoint, numbers as in take.lua: cost, expiry of counts;
+-- for each count key: generation and the highest counts seen.
 -- Returns the time; for each count key: generation, counters.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local handle = redis.call('HGET', KEYS[1], 'i')
 if not handle or ARGV[1] ~= '' and handle ~= ARGV[1] then return {now} end
+local day, endpoint, numbers = ARGV[2], ARGV[3], cmsgpack.unpack(ARGV[4])
 
 local function text(number) return string.format('%.0f', number) end
 
-local names = {ARGV[4] .. ':' .. ARGV[5], ARGV[5], ARGV[4] .. ':*', '*'}
-local reply, arg = {now}, 6
+local names = {day .. ':' .. endpoint, endpoint, day .. ':*', '*'}
+local reply, at = {now}, 3
 for key = 2, #KEYS do
 	local row = redis.call('HMGET', KEYS[key], 'g', unpack(names))
-	local generation, known, counters = tonumber(row[1] or 0), tonumber(ARGV[arg]), {}
+	local generation, known, counters = tonumber(row[1] or 0), numbers[at], {}
 	for n = 1, 4 do
 		counters[n] = tonumber(row[n + 1] or 0)
 		if known >= generation then
-			counters[n] = math.max(counters[n], tonumber(ARGV[arg + n]))
+			counters[n] = math.max(counters[n], numbers[at + n])
 		end
 	end
 	generation = math.max(generation, known)
-	local back = math.min(tonumber(ARGV[2]), counters[1])
+	local back = math.min(numbers[1], counters[1])
 	if back > 0 then
 		-- A greater generation says that lower counts are no loss.
 		generation = math.max(generation + 1, now)
@@ -35,12 +36,12 @@ for key = 2, #KEYS do
 			fields[2 * n + 1], fields[2 * n + 2] = names[n], text(counters[n])
 		end
 		redis.call('HSET', KEYS[key], unpack(fields))
-		if not row[5] then redis.call('EXPIREAT', KEYS[key], ARGV[3]) end
+		if not row[5] then redis.call('EXPIREAT', KEYS[key], numbers[2]) end
 	end
 	reply[#reply + 1] = generation
 	for n = 1, 4 do
 		reply[#reply + 1] = counters[n]
 	end
-	arg = arg + 5
+	at = at + 5
 end
 return reply
