@@ -165,6 +165,25 @@ func TestLostRefund(t *testing.T) {
 	}
 }
 
+// TestRefundsStayAfterLostWrites: a store that brings back counts after refunds
+// brings back their generation, so that what another store has seen before does
+// not undo the refunds.
+func TestRefundsStayAfterLostWrites(t *testing.T) {
+	t.Parallel()
+	const calls, refunds = 10, 5
+	b := newBooks(t)
+	b.save()
+	b.takes(1, calls, bothDaily(100))
+	for range refunds {
+		check(t, b.gates[0].GiveBack(t.Context(), b.keyCall()))
+	}
+	b.lose()
+	b.takes(0, 1, bothDaily(100))
+	if got, want := b.used(1, b.keyCall()), int64(calls-refunds+1); got != want {
+		t.Errorf("counted %d calls, want %d", got, want)
+	}
+}
+
 // TestResetAfterLostWrites: a reset of all sets all counters of the day to zero
 // on a server that lost writes, and what another store has seen before does not
 // come back.
