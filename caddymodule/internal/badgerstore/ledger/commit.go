@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -91,8 +92,8 @@ func (l *Ledger) newChange(kind kind, call *store.Call) *change {
 // commits is the group commit. A caller that finds no open batch opens one
 // and leads it: it waits for its turn, closes the batch, and commits for all
 // callers that joined meanwhile. There is no timer and no goroutine: without
-// load a call waits for no other, and under load a batch is as large as what
-// arrived during the commit before it.
+// load a call waits for no other, and under load a batch has the calls that
+// arrived during the commit before it, and those that were ready to run.
 type commits struct {
 	mu   sync.Mutex
 	open *batch // takes changes until its leader has its turn
@@ -162,6 +163,10 @@ func (l *Ledger) lead(b *batch) {
 			close(b.done)
 		}
 	}()
+	// Goroutines that are ready to run do so now, and the calls among them
+	// join: under load most calls then need no write of their own. A call
+	// that is alone gets its processor back at once.
+	runtime.Gosched()
 	c.mu.Lock()
 	c.open = nil
 	c.mu.Unlock()
