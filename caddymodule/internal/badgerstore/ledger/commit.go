@@ -96,9 +96,11 @@ func (l *Ledger) newChange(kind kind, call *store.Call) *change {
 // arrived during the commit before it, and those that were ready to run.
 type commits struct {
 	mu   sync.Mutex
-	open *batch // takes changes until its leader has its turn
+	open []*change     // the batch that takes changes until its leader has its turn
+	done chan struct{} // closed when the open batch is committed; nil without followers
 
 	turn  chan struct{} // holds one element while a batch is committed
+	spare []*change     // memory of the leader for the next batch
 	group Group         // of the leader; its memory is used again
 }
 
@@ -107,14 +109,6 @@ type commits struct {
 func (c *commits) wait() { c.turn <- struct{}{} }
 
 func (c *commits) pass() { <-c.turn }
-
-// batch is the changes that are committed together.
-type batch struct {
-	changes []*change
-	done    chan struct{} // closed when they are committed; nil without followers
-}
-
-var batches = sync.Pool{New: func() any { return new(batch) }}
 
 // apply makes changes without a log. The lock of the counts is held.
 func (l *Ledger) apply(changes []*change) {
@@ -132,46 +126,43 @@ func (l *Ledger) commit(changes ...*change) {
 	}
 	c := &l.commits
 	c.mu.Lock()
-	b := c.open
-	if b != nil {
-		b.changes = append(b.changes, changes...)
-		if b.done == nil {
-			b.done = make(chan struct{})
-		}
-		done := b.done
+	leads := len(c.open) == 0
+	c.open = append(c.open, changes...)
+	if leads {
 		c.mu.Unlock()
-		<-done
+		l.lead()
 		return
 	}
-	b = batches.Get().(*batch)
-	b.changes = append(b.changes, changes...)
-	c.open = b
+	if c.done == nil {
+		c.done = make(chan struct{})
+	}
+	done := c.done
 	c.mu.Unlock()
-	l.lead(b)
-	clear(b.changes)
-	b.changes, b.done = b.changes[:0], nil
-	batches.Put(b)
+	<-done
 }
 
-// lead commits a batch when its turn comes.
-func (l *Ledger) lead(b *batch) {
+// lead commits the open batch when its turn comes.
+func (l *Ledger) lead() {
 	c := &l.commits
 	c.wait()
-	defer func() {
-		c.pass()
-		if b.done != nil {
-			close(b.done)
-		}
-	}()
 	// Goroutines that are ready to run do so now, and the calls among them
 	// join: under load most calls then need no write of their own. A call
 	// that is alone gets its processor back at once.
 	runtime.Gosched()
 	c.mu.Lock()
-	c.open = nil
+	batch, done := c.open, c.done
+	c.open, c.done = c.spare, nil
 	c.mu.Unlock()
+	defer func() {
+		clear(batch)
+		c.spare = batch[:0]
+		c.pass()
+		if done != nil {
+			close(done)
+		}
+	}()
 	// A change of a call with a key changes two counters.
-	for part := range slices.Chunk(b.changes, MaxGroup/2) {
+	for part := range slices.Chunk(batch, MaxGroup/2) {
 		l.counts.mu.Lock()
 		l.decide(part)
 		l.commits.group.Changes = len(part)
