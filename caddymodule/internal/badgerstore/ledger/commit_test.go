@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -80,6 +81,30 @@ func TestCommitGathers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCommitYields: calls that are ready to run when a batch opens join it,
+// also while no commit delays it. It is not parallel: it sets the number of
+// processors.
+func TestCommitYields(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const calls = 32
+	log := newLog()
+	l := ledger.New(log)
+	wantTake(t, l, callOf(0), 100, 1, true) // loads the day
+	var callers sync.WaitGroup
+	for range calls {
+		callers.Go(func() {
+			if _, admitted, err := takeOne(l, callOf(0), 100); !admitted || err != nil {
+				t.Errorf("take: %v, %v", admitted, err)
+			}
+		})
+	}
+	callers.Wait()
+	if groups := log.seen(); len(groups)-1 > calls/2 {
+		t.Errorf("%d calls that were ready took %d groups", calls, len(groups)-1)
+	}
+	wantTake(t, l, callOf(0), 100, calls+2, true)
 }
 
 // TestCommitFails: a group that fails changes nothing, in memory and in the
