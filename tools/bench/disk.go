@@ -46,7 +46,7 @@ func diskOf(ctx context.Context, days int) (size int64, err error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "gate")
-	if err := benchtest.RestoreBadger(path, diskPieces(ctx, days)); err != nil {
+	if err := benchtest.RestoreBadger(path, accountPieces(ctx, diskAccounts, days, func(int, string) {})); err != nil {
 		return 0, err
 	}
 	err = filepath.WalkDir(path, func(_ string, entry fs.DirEntry, err error) error {
@@ -62,10 +62,12 @@ func diskOf(ctx context.Context, days int) (size int64, err error) {
 	return size, err
 }
 
-func diskPieces(ctx context.Context, days int) iter.Seq2[book.Piece, error] {
+// accountPieces makes accounts with a key and counts of so many days, and
+// tells the caller the tokens.
+func accountPieces(ctx context.Context, accounts, days int, made func(i int, token string)) iter.Seq2[book.Piece, error] {
 	return func(yield func(book.Piece, error) bool) {
 		day, err := today()
-		for i := range diskAccounts {
+		for i := range accounts {
 			if err == nil {
 				err = ctx.Err()
 			}
@@ -74,10 +76,11 @@ func diskPieces(ctx context.Context, days int) iter.Seq2[book.Piece, error] {
 				yield(book.Piece{}, fmt.Errorf("making account %d: %w", i, cmp.Or(err, failed)))
 				return
 			}
+			made(i, t.Reveal())
 			account := accountID(i)
 			key := store.Key{ID: id, Account: account, Kind: token.Key, Name: "bench", Abilities: []string{"convert"}, Hint: "tgk_…abcd", CreatedAt: time.Now()}
 			pieces := []book.Piece{{Document: &book.Account{
-				Account: store.Account{ID: account, Plan: planAmple, Label: "somebody@example.com", CreatedAt: time.Now()},
+				Account: store.Account{ID: account, Plan: planFour, Label: "somebody@example.com", CreatedAt: time.Now()},
 				Exists:  true, Keys: []*book.Key{{Key: key, Hash: t.Hash()}},
 			}}}
 			for n := range days {

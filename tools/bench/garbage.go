@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/google/pprof/profile"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 )
 
 // measureGarbage measures what a call allocates in one process, and what the
@@ -29,11 +26,11 @@ func measureGarbage(ctx context.Context, b *bench) ([]row, error) {
 		}
 		sides = append(sides, &side{server: one.server, generator: generator})
 	}
-	if err := loadInTurn(ctx, b, sides...); err != nil {
+	usual := baseline{sides[0], sides[1]}
+	if err := loadInTurn(ctx, b, usual, sides[2:]...); err != nil {
 		return nil, err
 	}
 	var rows []row
-	usual := baseline{sides[0], sides[1]}
 	for _, s := range sides[2:] {
 		setting := strings.Join(s.variables, " ")
 		rows = append(rows, usual.ratio("one process, "+setting+": requests/s", target{}, rate, s),
@@ -42,12 +39,15 @@ func measureGarbage(ctx context.Context, b *bench) ([]row, error) {
 			usual.added("  memory, resident", target{}, resident, s))
 	}
 	rows = append(rows, usual.alone("one process, GOGC=100: memory, resident", asMiB, resident))
-	allocated, err := b.allocations(ctx, sides[0])
+	list, err := b.allocations(ctx, sides[0])
 	if err != nil {
 		return rows, fmt.Errorf("measuring allocations: %w", err)
 	}
-	return append(rows, allocationRows(allocated)...), nil
+	return append(rows, allocationRows(list)...), nil
 }
+
+// allocated are the metrics of what a Caddy has allocated since it started.
+var allocated = []string{"go_memstats_mallocs_total", "go_memstats_alloc_bytes_total"}
 
 // allocations are the allocations of a call, by part of the code.
 type allocations struct {
@@ -62,7 +62,7 @@ type part struct{ objects, bytes float64 }
 func (b *bench) allocations(ctx context.Context, s *side) ([]allocations, error) {
 	list := make([]allocations, b.repeats)
 	for i := range list {
-		before, err := readAllocated(ctx, s.admin)
+		before, err := readMetrics(ctx, s.admin, allocated...)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func (b *bench) allocations(ctx context.Context, s *side) ([]allocations, error)
 		if err != nil {
 			return nil, err
 		}
-		after, err := readAllocated(ctx, s.admin)
+		after, err := readMetrics(ctx, s.admin, allocated...)
 		if err != nil {
 			return nil, err
 		}
@@ -81,8 +81,8 @@ func (b *bench) allocations(ctx context.Context, s *side) ([]allocations, error)
 		if list[i], err = partsOf(p); err != nil {
 			return nil, err
 		}
-		list[i].objects = (after.objects - before.objects) / float64(l.Requests)
-		list[i].bytes = (after.bytes - before.bytes) / float64(l.Requests)
+		spent := differences(after, before)
+		list[i].objects, list[i].bytes = spent[0]/float64(l.Requests), spent[1]/float64(l.Requests)
 	}
 	return list, nil
 }
@@ -96,29 +96,6 @@ func allocationRows(list []allocations) []row {
 		{what: "  of the gate", unit: asPercent, measured: valuesOf(list, func(a allocations) float64 { return a.gate.bytes })},
 		{what: "  of the upstream", unit: asPercent, measured: valuesOf(list, func(a allocations) float64 { return a.upstream.bytes })},
 	}
-}
-
-// readAllocated reads what a Caddy has allocated since it started.
-func readAllocated(ctx context.Context, admin string) (total part, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/metrics", nil)
-	if err != nil {
-		return total, err
-	}
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		return total, err
-	}
-	defer response.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	metrics, err := parser.TextToMetricFamilies(response.Body)
-	if err != nil {
-		return total, fmt.Errorf("reading metrics: %w", err)
-	}
-	objects, bytes := metrics["go_memstats_mallocs_total"], metrics["go_memstats_alloc_bytes_total"]
-	if objects == nil || bytes == nil {
-		return total, errors.New("the metrics of the Go runtime are missing")
-	}
-	return part{objects.Metric[0].Counter.GetValue(), bytes.Metric[0].Counter.GetValue()}, nil
 }
 
 // partsOf divides the samples of a profile of allocations.

@@ -37,13 +37,16 @@ func badger(dir, options string) string { return fmt.Sprintf("store badger %q {\
 // secret is the secret of the gates.
 const secret = "a secret of benchmarks that guards nothing"
 
+// utc is the time zone of the gates.
+const utc = "UTC"
+
 // gateConfig is a gate in front of a handler.
-func gateConfig(ctx context.Context, storeOption, handler string) (caddyConfig, error) {
+func gateConfig(ctx context.Context, storeOption, zone, handler string) (caddyConfig, error) {
 	control, err := freeAddresses(ctx, 1)
 	return caddyConfig{
 		options: fmt.Sprintf(`tollgate {
 		%[1]s
-		timezone UTC
+		timezone %[7]s
 		secret %[6]q
 		guard /api/
 		endpoint convert GET /api/convert/{from}/{amount}/{to}
@@ -59,7 +62,7 @@ func gateConfig(ctx context.Context, storeOption, handler string) (caddyConfig, 
 		plan %[5]s {
 			convert 0
 		}
-	}`, storeOption, planAmple, ampleLimit, planFour, planExhausted, secret),
+	}`, storeOption, planAmple, ampleLimit, planFour, planExhausted, secret, zone),
 		site: "tollgate\n\t" + handler,
 		more: "http://:" + port(control[0]) + " {\n\tbind 127.0.0.1\n\ttollgate_control\n}\n",
 	}, err
@@ -105,7 +108,7 @@ func (b *bench) startGateOn(ctx context.Context, db *benchtest.Store, storeOptio
 	if err := errors.Join(g.createAccounts(ctx, db), db.Close()); err != nil {
 		return nil, fmt.Errorf("creating accounts: %w", err)
 	}
-	config, err := gateConfig(ctx, storeOption, handler)
+	config, err := gateConfig(ctx, storeOption, utc, handler)
 	if err != nil {
 		return nil, err
 	}

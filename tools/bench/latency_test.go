@@ -6,8 +6,10 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // A caller sends the tokens in turn over one connection, and another status
@@ -19,7 +21,7 @@ func TestCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := connect(t.Context(), upstream, []string{"one", "two"})
+	c, err := connect(t.Context(), upstream, requestsOf(upstream, []string{"one", "two"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +41,8 @@ func TestCaller(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	c, err = connect(t.Context(), strings.TrimPrefix(server.URL, "http://"), []string{"one", "two"})
+	address := strings.TrimPrefix(server.URL, "http://")
+	c, err = connect(t.Context(), address, requestsOf(address, []string{"one", "two"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +52,38 @@ func TestCaller(t *testing.T) {
 	}
 	if got, want := strings.Join(received, ", "), "Bearer two, Bearer one, Bearer two"; got != want {
 		t.Errorf("the server got %s, want %s", got, want)
+	}
+}
+
+// The second load generator has as many connections as wrk, makes its
+// requests, and reports refusals.
+func TestCallTogether(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	var refuse atomic.Bool
+	var remote sync.Map
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		remote.Store(r.RemoteAddr+r.Header.Get("Authorization"), true)
+		if refuse.Load() {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer server.Close()
+	g := generator{tokens: []string{"one"}}
+	address := strings.TrimPrefix(server.URL, "http://")
+	l, err := g.run(t.Context(), address, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := 0
+	remote.Range(func(any, any) bool { clients++; return true })
+	if l.Requests != calls.Load() || clients != connections || l.Duration < 1e6 || l.P50 <= 0 || l.P50 > l.P99 || l.P99 > l.Longest {
+		t.Errorf("the server got %d requests over %d connections, the report is %+v", calls.Load(), clients, l)
+	}
+	refuse.Store(true)
+	if _, err := g.run(t.Context(), address, time.Second); err == nil || !strings.Contains(err.Error(), "429") {
+		t.Errorf("got %v, want an error with the status", err)
 	}
 }
 

@@ -16,6 +16,7 @@ type machine struct {
 	model, caddy string
 	redis, nginx string // "" if no measurement uses them
 	load         float64
+	hash, write  float64 // H and W
 	times        procfs.CPUStat
 }
 
@@ -40,6 +41,10 @@ func describe(ctx context.Context, b *bench) (m machine, err error) {
 			return m, fmt.Errorf("asking nginx for its version: %w", err)
 		}
 		_, m.nginx, _ = strings.Cut(strings.TrimSpace(string(version)), "/")
+	}
+	m.hash = hashTime()
+	if m.write, err = b.writeTime(); err != nil {
+		return m, err
 	}
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -96,11 +101,13 @@ func printNotes(output io.Writer, before machine, b *bench) error {
 	}
 	_, err = fmt.Fprintf(output, `
 %d cores (%s), %s, %s, load average %.2f at the start.
+At the start, H (one SHA-256 of a token) was %s and W (one write of 64 bytes) %s.
 The host gave %.1f %% of the busy processor time to other machines.
-%d rounds of %d s. All programs of a measurement share these cores.
+%d rounds of %d s, and %d repeated because two equal sides differed by more than %.0f %%. All programs of a measurement share these cores.
 Ratios and differences are the median of the rounds (smallest … largest).
 The figures are valid for this machine and this run only.
-`, runtime.NumCPU(), before.model, runtime.Version(), programs, before.load, 100*stolen(before.times, after.CPUTotal), b.rounds, b.seconds)
+`, runtime.NumCPU(), before.model, runtime.Version(), programs, before.load, asNanos(before.hash), asNanos(before.write),
+		100*stolen(before.times, after.CPUTotal), b.rounds, b.seconds, b.repeated, 100*maxNoise)
 	if err == nil && b.quick {
 		_, err = fmt.Fprintln(output, "This was a smoke test. It is too short to judge the gate by it.")
 	}

@@ -7,15 +7,20 @@
 //	./xcaddy.sh bench proxy latency         some of the measurements
 //
 // The measurements are handler, size, proxy, redis, peers, garbage, refusals,
-// latency and start. They use the built programs on the loopback interface,
-// or the packages of the gate.
+// latency and start, and scale, which takes minutes and only runs if it is
+// named. They use the built programs on the loopback interface, or the
+// packages of the gate.
 //
-// The speed of a machine changes from minute to minute. A comparison of the
-// gate with Caddy alone therefore runs both at the same time and loads them
-// in turn, in several short rounds. Each round gives one ratio. The table
-// shows the median ratio, the smallest and the largest. It also shows the
-// noise: the same ratio between two equal processes (an A/A pair). A value
-// that misses its target by no more than the noise is "within the noise".
+// The speed of a machine changes from minute to minute. Times are therefore
+// also multiples of what the run measures near them: see units.go. A
+// comparison of the gate with Caddy alone runs both at the same time and
+// loads them in turn, in several short rounds. Each round gives one ratio.
+// The table shows the median ratio, the smallest and the largest. It also
+// shows the noise: the same ratio between two equal processes (an A/A pair).
+// A value that misses its target by no more than the noise is "within the
+// noise". If equal processes differ by more than maxNoise in a round, the
+// bench repeats the round, but not too often. If they still differ, the
+// result is "too noisy".
 package main
 
 import (
@@ -55,12 +60,14 @@ type bench struct {
 	accounts int // of the large store
 	repeats  int // of what is not measured in rounds
 	quick    bool
+	graphs   string // the directory for graphs; "" for none
 	only     []string
 
-	caddy string // the built program
-	dir   string
-	peers *peers         // once they are measured
-	stops []func() error // stop what the current measurement started
+	caddy    string // the built program
+	dir      string
+	peers    *peers         // once they are measured
+	repeated int            // rounds whose equal sides differed too much
+	stops    []func() error // stop what the current measurement started
 }
 
 // measurement gives some rows of the table.
@@ -76,6 +83,9 @@ const (
 	redisServer = "redis-server"
 )
 
+// scale is the measurement that runs only if it is named.
+const scale = "scale"
+
 var measurements = []measurement{
 	{"handler", nil, measureHandler},
 	{"size", nil, measureSize},
@@ -86,6 +96,7 @@ var measurements = []measurement{
 	{"refusals", []string{wrk}, measureRefusals},
 	{"latency", nil, measureLatency},
 	{"start", nil, measureStart},
+	{scale, nil, measureScale},
 }
 
 // run prints a table. If one measurement fails, the table shows the others.
@@ -138,6 +149,7 @@ func parseFlags(args []string, usage io.Writer) (*bench, error) {
 	flags.IntVar(&b.rounds, "rounds", 15, "number of rounds")
 	flags.IntVar(&b.seconds, "seconds", 2, "duration of one load, in seconds")
 	flags.BoolVar(&b.quick, "quick", false, "a smoke test: 2 rounds of 1 second, a store of 20000 accounts")
+	flags.StringVar(&b.graphs, "graphs", "", "directory for graphs of the measurement peers, such as docs; they take five more minutes")
 	flags.Usage = func() {
 		fmt.Fprintf(usage, "usage: bench [flags] [measurement...]\n\nThe measurements are %s.\n\n", strings.Join(names(), ", "))
 		flags.PrintDefaults()
@@ -160,7 +172,9 @@ func names() []string {
 	return list
 }
 
-func (b *bench) wants(name string) bool { return len(b.only) == 0 || slices.Contains(b.only, name) }
+func (b *bench) wants(name string) bool {
+	return slices.Contains(b.only, name) || len(b.only) == 0 && name != scale
+}
 
 // check finds errors that would otherwise stop the run after minutes.
 func (b *bench) check() (err error) {

@@ -26,7 +26,7 @@ func measurePeers(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := loadInTurn(ctx, b, p.proxy.first, p.proxy.second, p.gate, p.gateOnRedis, p.nginx, p.one.first, p.one.second); err != nil {
+	if err := loadInTurn(ctx, b, p.proxy, p.gate, p.gateOnRedis, p.nginx, p.one.first, p.one.second); err != nil {
 		return nil, err
 	}
 	profiles := make([]shares, b.repeats)
@@ -36,6 +36,11 @@ func measurePeers(ctx context.Context, b *bench) ([]row, error) {
 		}
 	}
 	b.peers = &p
+	if b.graphs != "" {
+		if err := b.drawPeers(ctx, p); err != nil {
+			return nil, fmt.Errorf("drawing graphs: %w", err)
+		}
+	}
 	return append(peerRows(p), profileRows(profiles)...), nil
 }
 
@@ -120,7 +125,7 @@ func peerRows(p peers) []row {
 		p.proxy.ratio("  gate and proxy, store redis"+perSecond, target{}, rate, p.gateOnRedis),
 		p.proxy.ratio("  nginx, Lua and Redis"+perSecond, target{}, rate, p.nginx),
 		p.proxy.ratio("  one process"+perSecond, target{}, rate, p.one.first),
-		p.one.between("one process against gate and proxy"+perSecond, atLeast(2.5), rate, p.one.first, p.gate),
+		p.one.between("one process against gate and proxy"+perSecond, atLeast(2.8), rate, p.one.first, p.gate),
 		p.one.between("  processor time per request", target{}, cpu, p.one.first, p.gate),
 		p.one.between("one process against nginx, Lua and Redis"+perSecond, atLeast(2), rate, p.one.first, p.nginx),
 		p.one.between("  processor time per request", target{}, cpu, p.one.first, p.nginx),
@@ -130,10 +135,23 @@ func peerRows(p peers) []row {
 
 func profileRows(profiles []shares) []row {
 	return []row{
-		{what: "one process: processor samples in the upstream's API", target: atMost(0.15), unit: asPercent,
+		{what: "one process: processor samples in the upstream's API", target: atMost(0.10), unit: asPercent,
 			measured: valuesOf(profiles, func(s shares) float64 { return s.api })},
 		{what: "  in the whole upstream", unit: asPercent, measured: valuesOf(profiles, func(s shares) float64 { return s.upstream })},
 		{what: "  in the garbage collector", unit: asPercent, measured: valuesOf(profiles, func(s shares) float64 { return s.collector })},
+	}
+}
+
+// peer is a server with its name in tables and graphs.
+type peer struct {
+	what string
+	side *side
+}
+
+func (p peers) servers() []peer {
+	return []peer{
+		{"Caddy's proxy", p.proxy.first}, {"gate and proxy", p.gate}, {"gate and proxy, store redis", p.gateOnRedis},
+		{"nginx, Lua and Redis", p.nginx}, {"one process", p.one.first},
 	}
 }
 
@@ -141,13 +159,7 @@ func profileRows(profiles []shares) []row {
 func (p peers) write(output io.Writer) error {
 	w := tabwriter.NewWriter(output, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "\ncurrency API\trequests/s\tp50\tp99\tprocessor time per request\tmemory")
-	for _, line := range []struct {
-		what string
-		side *side
-	}{
-		{"Caddy's proxy", p.proxy.first}, {"gate and proxy", p.gate}, {"gate and proxy, store redis", p.gateOnRedis},
-		{"nginx, Lua and Redis", p.nginx}, {"one process", p.one.first},
-	} {
+	for _, line := range p.servers() {
 		of := func(figure func(measured) float64) float64 { return valuesOf(line.side.rounds, figure).median() }
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", line.what, asCount(of(rate)), asMillis(of(p50)), asMillis(of(p99)),
 			asMicros(of(cpu)), asMiB(of(resident)))

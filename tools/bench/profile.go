@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -55,20 +54,11 @@ func (s *side) loadWhile(ctx context.Context, duration time.Duration, name strin
 // takeProfile reads a profile from Caddy's administration: "profile" of the
 // processor, or "allocs".
 func takeProfile(ctx context.Context, admin, name string, duration time.Duration) (*profile.Profile, error) {
-	url := fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%d", admin, name, int(duration.Seconds()))
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	data, err := get(ctx, fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%d", admin, name, int(duration.Seconds())))
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("got status %s", response.Status)
-	}
-	return profile.Parse(response.Body)
+	return profile.ParseData(data)
 }
 
 // sharesOf weighs samples by their number.

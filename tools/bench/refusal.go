@@ -43,7 +43,7 @@ func measureRefusals(ctx context.Context, b *bench) ([]row, error) {
 		gates[i] = &side{server: g.server, generator: generator}
 	}
 	base := baseline{&side{server: first, generator: gates[0].generator}, &side{server: second, generator: gates[0].generator}}
-	if err := loadInTurn(ctx, b, base.first, base.second, gates[0], gates[1], gates[2]); err != nil {
+	if err := loadInTurn(ctx, b, base, gates[0], gates[1], gates[2]); err != nil {
 		return nil, err
 	}
 	return []row{

@@ -13,6 +13,7 @@ type row struct {
 	target   target
 	unit     unit
 	measured values
+	in       timeUnit // the zero timeUnit if the row is no time, or has no unit
 
 	// noise is the same measurement between two equal sides, and expected
 	// is its value without noise. Without an equal side, the row is a
@@ -28,6 +29,7 @@ type unit func(float64) string
 var (
 	asRatio   unit = func(v float64) string { return fmt.Sprintf("%.3f", v) }
 	asCount   unit = func(v float64) string { return fmt.Sprintf("%.0f", v) }
+	asTenths  unit = func(v float64) string { return fmt.Sprintf("%.1f", v) }
 	asBytes   unit = func(v float64) string { return fmt.Sprintf("%.0f B", v) }
 	asNanos   unit = func(v float64) string { return fmt.Sprintf("%.0f ns", v) }
 	asMicros  unit = func(v float64) string { return fmt.Sprintf("%.1f µs", v/1e3) }
@@ -37,7 +39,8 @@ var (
 	asMiB     unit = func(v float64) string { return fmt.Sprintf("%.1f MiB", v/(1<<20)) }
 )
 
-// target is the target of a row. The zero target is none.
+// target is the target of a row. The zero target is none. If the row has a
+// unit of time, the limit is a multiple of it.
 type target struct {
 	limit float64
 	side  int // -1: at most the limit; +1: at least
@@ -46,15 +49,21 @@ type target struct {
 func atMost(limit float64) target  { return target{limit, -1} }
 func atLeast(limit float64) target { return target{limit, +1} }
 
+// maxNoise is the largest difference of equal sides that allows a verdict: a
+// part of a ratio, or of a call through the proxy.
+const maxNoise = 0.03
+
 // missed is the distance of a value from the limit, negative on the right
 // side.
 func (t target) missed(value float64) float64 { return float64(t.side) * (t.limit - value) }
 
 func (r row) result() string {
-	missed := r.target.missed(r.measured.median())
+	missed := r.target.missed(r.multiples(r.measured).median())
 	switch {
 	case r.target.side == 0:
 		return "no target"
+	case r.tooNoisy():
+		return "too noisy"
 	case missed <= 0:
 		return "reached"
 	case missed <= r.uncertainty():
@@ -64,25 +73,55 @@ func (r row) result() string {
 	}
 }
 
-func (r row) uncertainty() float64 {
-	if r.noise == nil {
-		return r.measured.spread()
+func (r row) tooNoisy() bool {
+	switch {
+	case r.noise == nil:
+		return false
+	case r.expected == 1:
+		return r.noise.uncertainty(1) > maxNoise
+	default:
+		return r.in.name != "" && r.uncertainty() > maxNoise
 	}
-	return r.noise.deviation(r.expected)
+}
+
+// multiples returns values in the unit of the target.
+func (r row) multiples(v values) values {
+	if r.in.name == "" {
+		return v
+	}
+	return ratios(v, r.in.sizes)
+}
+
+// uncertainty is the noise of the row, in the unit of the target. The noise
+// of a ratio grows with the ratio.
+func (r row) uncertainty() float64 {
+	switch {
+	case r.noise == nil:
+		return r.multiples(r.measured).spread()
+	case r.expected == 1:
+		return r.noise.uncertainty(1) * r.measured.median()
+	default:
+		return r.multiples(r.noise).uncertainty(r.expected)
+	}
 }
 
 func (r row) cells() [5]string {
+	multiple, measured := r.unit, r.ranged(r.measured)
+	if r.in.name != "" {
+		multiple = func(v float64) string { return fmt.Sprintf("%.3g %s", v, r.in.name) }
+		measured += " = " + multiple(r.multiples(r.measured).median())
+	}
 	limit := map[int]string{-1: "≤ ", 0: "none", +1: "≥ "}[r.target.side]
 	if r.target.side != 0 {
-		limit += r.unit(r.target.limit)
+		limit += multiple(r.target.limit)
 	}
 	noise := r.ranged(r.noise)
 	if r.noise == nil {
-		if noise = "± " + r.unit(r.measured.spread()); len(r.measured) == 1 {
+		if noise = "± " + multiple(r.multiples(r.measured).spread()); len(r.measured) == 1 {
 			noise = "one run"
 		}
 	}
-	return [5]string{r.what, limit, r.ranged(r.measured), noise, r.result()}
+	return [5]string{r.what, limit, measured, noise, r.result()}
 }
 
 // ranged is the median, the smallest and the largest.

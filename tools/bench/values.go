@@ -40,6 +40,21 @@ func (v values) deviation(from float64) float64 {
 	return valuesOf(v, func(value float64) float64 { return math.Abs(value - from) }).median()
 }
 
+// uncertainty is how far the median of values can be from what it would be
+// without noise. Values of equal sides show it: the distance of their median
+// from the expected value, or the standard error of the median, if larger.
+func (v values) uncertainty(expected float64) float64 {
+	const perDeviation = 1.86 // of a normal distribution
+	median := v.median()
+	return max(math.Abs(median-expected), perDeviation*v.deviation(median)/math.Sqrt(float64(len(v))))
+}
+
+// at returns the value that a part of the values are not above.
+func (v values) at(part float64) float64 {
+	sorted := slices.Sorted(slices.Values(v))
+	return sorted[int(part*float64(len(sorted)-1))]
+}
+
 // ratios divides the values of each round.
 func ratios(a, b values) values {
 	return pairs(a, b, func(a, b float64) float64 { return a / b })

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// connections is the number of requests in flight.
+// connections is the usual number of requests in flight.
 const connections = 64
 
 // callPath is the path of all calls.
@@ -25,9 +25,15 @@ type load struct {
 	Duration int64 `json:"duration"` // in microseconds
 	P50      int64 `json:"p50"`      // in microseconds
 	P99      int64 `json:"p99"`      // in microseconds
+	Longest  int64 `json:"longest"`  // in microseconds
 	Refused  int64 `json:"refused"`  // answers with a status of 400 or more
 	Broken   int64 `json:"broken"`   // without an answer
+
+	Latency [len(percentiles)]int64 `json:"latency"` // by wrk, in microseconds
 }
+
+// percentiles are those of load.Latency.
+var percentiles = [...]float64{10, 25, 50, 75, 90, 95, 99, 99.9}
 
 func (l load) rate() float64 { return float64(l.Requests) / (float64(l.Duration) / 1e6) }
 
@@ -53,17 +59,23 @@ function request()
 end
 
 function done(summary, latency)
-	local e = summary.errors
-	io.write(string.format('{"requests":%d,"duration":%d,"p50":%d,"p99":%d,"refused":%d,"broken":%d}\n', summary.requests,
-		summary.duration, latency:percentile(50), latency:percentile(99), e.status, e.connect + e.read + e.write + e.timeout))
+	local e, parts = summary.errors, {}
+	for i, part in ipairs({ ` + strings.Trim(strings.ReplaceAll(fmt.Sprint(percentiles), " ", ","), "[]") + ` }) do
+		parts[i] = latency:percentile(part)
+	end
+	io.write(string.format('{"requests":%d,"duration":%d,"p50":%d,"p99":%d,"refused":%d,"broken":%d,"latency":[%s]}\n', summary.requests,
+		summary.duration, latency:percentile(50), latency:percentile(99), e.status, e.connect + e.read + e.write + e.timeout, table.concat(parts, ",")))
 end
 `
 }
 
-// generator loads a server with requests that have certain tokens.
+// generator loads a server with requests that have certain tokens. It is wrk
+// with a script, or a client in Go.
 type generator struct {
-	script  string // a file
-	refused bool   // the expected answers: all are refusals, or none is
+	script      string // a file; "" for the client in Go
+	tokens      []string
+	refused     bool // the expected answers: all are refusals, or none is
+	connections int
 }
 
 func newGenerator(dir string, tokens []string, refused bool) (generator, error) {
@@ -72,13 +84,16 @@ func newGenerator(dir string, tokens []string, refused bool) (generator, error) 
 		return generator{}, err
 	}
 	_, err = file.WriteString(script(tokens))
-	return generator{file.Name(), refused}, errors.Join(err, file.Close())
+	return generator{file.Name(), tokens, refused, connections}, errors.Join(err, file.Close())
 }
 
 // run loads an address for some time. Unexpected answers are an error,
 // because they have another cost.
 func (g generator) run(ctx context.Context, address string, duration time.Duration) (load, error) {
-	cmd := exec.CommandContext(ctx, wrk, "-t1", "-c"+strconv.Itoa(connections), fmt.Sprintf("-d%ds", int(duration.Seconds())),
+	if g.script == "" {
+		return callTogether(ctx, address, g.tokens, duration)
+	}
+	cmd := exec.CommandContext(ctx, wrk, "-t1", "-c"+strconv.Itoa(g.connections), fmt.Sprintf("-d%ds", int(duration.Seconds())),
 		"--timeout", "10s", "-s", g.script, "http://"+address)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,8 +21,8 @@ func TestParseLoad(t *testing.T) {
 		want load // the zero load for an error
 	}{
 		"all members": {
-			`{"requests":100000,"duration":4000000,"p50":2123,"p99":5123,"refused":7,"broken":1}` + "\n",
-			load{Requests: 100000, Duration: 4000000, P50: 2123, P99: 5123, Refused: 7, Broken: 1},
+			`{"requests":100000,"duration":4000000,"p50":2123,"p99":5123,"refused":7,"broken":1,"latency":[1,2,3,4,5,6,7,8]}` + "\n",
+			load{Requests: 100000, Duration: 4000000, P50: 2123, P99: 5123, Refused: 7, Broken: 1, Latency: [8]int64{1, 2, 3, 4, 5, 6, 7, 8}},
 		},
 		"no line":     {"", load{}},
 		"truncated":   {`{"requests":100000,"dur` + "\n", load{}},
@@ -68,6 +69,9 @@ func TestGenerator(t *testing.T) {
 	l, err := g.run(t.Context(), address, time.Second)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !slices.IsSorted(l.Latency[:]) || l.Latency[0] <= 0 || l.Latency[2] != l.P50 {
+		t.Errorf("got the latency %v with the median %d", l.Latency, l.P50)
 	}
 	mu.Lock()
 	total := 0
