@@ -14,12 +14,17 @@ const mostConnections = 512
 // drawPeers loads all servers of measurePeers with more and more connections,
 // and writes two graphs.
 func (b *bench) drawPeers(ctx context.Context, p peers) error {
-	var speed, latency []line
+	speed := chart{title: "Requests per second", under: "connections", text: asCount}
+	latency := chart{title: fmt.Sprintf("Milliseconds with %d connections", connections), under: "calls that took no longer", text: asTenths}
 	for _, peer := range p.servers() {
-		speed, latency = append(speed, line{name: peer.what}), append(latency, line{name: peer.what})
+		speed.lines, latency.lines = append(speed.lines, line{name: peer.what}), append(latency.lines, line{name: peer.what})
+	}
+	for _, part := range percentiles {
+		latency.steps = append(latency.steps, fmt.Sprintf("%g %%", part))
 	}
 	for c := 1; c <= mostConnections; c *= 2 {
-		loads := make([][]load, len(speed))
+		speed.steps = append(speed.steps, fmt.Sprint(c))
+		loads := make([][]load, len(speed.lines))
 		for range b.repeats {
 			for i, peer := range p.servers() {
 				g := peer.side.generator
@@ -32,28 +37,13 @@ func (b *bench) drawPeers(ctx context.Context, p peers) error {
 			}
 		}
 		for i, of := range loads {
-			speed[i].points = append(speed[i].points, point{float64(c), valuesOf(of, load.rate).median()})
-			for n, part := range percentiles {
+			speed.lines[i].add(valuesOf(of, load.rate).median())
+			for n := range percentiles {
 				if c == connections {
-					millis := valuesOf(of, func(l load) float64 { return float64(l.Latency[n]) / 1e3 })
-					latency[i].points = append(latency[i].points, point{tail(part), millis.median()})
+					latency.lines[i].add(valuesOf(of, func(l load) float64 { return float64(l.Latency[n]) / 1e3 }).median())
 				}
 			}
 		}
 	}
-	return errors.Join(
-		chart{
-			title: "Requests per second by connections", lines: speed,
-			x: axis{name: "connections", log: true, ticks: valuesOf(speed[0].points, point.at), text: asCount},
-			y: axis{ticks: ticksTo(highest(speed)), text: asCount},
-		}.write(filepath.Join(b.graphs, "speed-connections.svg")),
-		chart{
-			title: fmt.Sprintf("Latency with %d connections, in milliseconds", connections), lines: latency,
-			x: axis{name: "calls that took no longer", log: true, ticks: valuesOf(percentiles[:], tail), text: func(v float64) string { return fmt.Sprintf("%.4g %%", 100-100/v) }},
-			y: axis{ticks: ticksTo(highest(latency)), text: func(v float64) string { return fmt.Sprintf("%g", v) }},
-		}.write(filepath.Join(b.graphs, "speed-latency.svg")),
-	)
+	return errors.Join(speed.write(filepath.Join(b.graphs, "speed-connections.svg")), latency.write(filepath.Join(b.graphs, "speed-latency.svg")))
 }
-
-// tail makes a percentile one of how many calls took longer.
-func tail(percentile float64) float64 { return 100 / (100 - percentile) }

@@ -22,7 +22,7 @@ import (
 const scaleDays, scaleCallers = 30, 10_000
 
 // beforeMidnight is the time from the start of a gate to its midnight.
-const beforeMidnight = 75 * time.Second
+const beforeMidnight = 90 * time.Second
 
 // measureScale measures one gate with many accounts that have a key and
 // counts of a month. Each figure is one run.

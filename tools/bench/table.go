@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"text/tabwriter"
 )
@@ -38,6 +39,14 @@ var (
 	asPercent unit = func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
 	asMiB     unit = func(v float64) string { return fmt.Sprintf("%.1f MiB", v/(1<<20)) }
 )
+
+// asMultiple prints three digits, or all before the point.
+func asMultiple(v float64) string {
+	if math.Abs(v) >= 1000 {
+		return asCount(v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
 
 // target is the target of a row. The zero target is none. If the row has a
 // unit of time, the limit is a multiple of it.
@@ -108,7 +117,7 @@ func (r row) uncertainty() float64 {
 func (r row) cells() [5]string {
 	multiple, measured := r.unit, r.ranged(r.measured)
 	if r.in.name != "" {
-		multiple = func(v float64) string { return fmt.Sprintf("%.3g %s", v, r.in.name) }
+		multiple = func(v float64) string { return fmt.Sprintf("%s %s", asMultiple(v), r.in.name) }
 		measured += " = " + multiple(r.multiples(r.measured).median())
 	}
 	limit := map[int]string{-1: "≤ ", 0: "none", +1: "≥ "}[r.target.side]
