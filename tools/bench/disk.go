@@ -12,10 +12,12 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/benchtest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
+
+// storedCalls are the calls of an account in each of its counts.
+const storedCalls = 1000
 
 // diskAccounts and diskDays are how many accounts and days of counts are
 // measured on the disk.
@@ -46,7 +48,7 @@ func diskOf(ctx context.Context, days int) (size int64, err error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "gate")
-	if err := benchtest.RestoreBadger(path, accountPieces(ctx, diskAccounts, days, func(int, string) {})); err != nil {
+	if _, err := restoreStore(ctx, path, diskAccounts, days, 1); err != nil {
 		return 0, err
 	}
 	err = filepath.WalkDir(path, func(_ string, entry fs.DirEntry, err error) error {
@@ -63,7 +65,7 @@ func diskOf(ctx context.Context, days int) (size int64, err error) {
 }
 
 // accountPieces makes accounts with a key and counts of so many days, and
-// tells the caller the tokens.
+// passes their tokens on.
 func accountPieces(ctx context.Context, accounts, days int, made func(i int, token string)) iter.Seq2[book.Piece, error] {
 	return func(yield func(book.Piece, error) bool) {
 		day, err := today()
@@ -84,7 +86,7 @@ func accountPieces(ctx context.Context, accounts, days int, made func(i int, tok
 				Exists:  true, Keys: []*book.Key{{Key: key, Hash: t.Hash()}},
 			}}}
 			for n := range days {
-				count := store.Count{Day: day - calendar.Day(n), Endpoint: "convert", Used: 1000}
+				count := store.Count{Day: day - calendar.Day(n), Endpoint: "convert", Used: storedCalls}
 				pieces = append(pieces, book.Piece{Count: &store.StoredCount{Account: account, Count: count}})
 			}
 			for _, piece := range pieces {

@@ -94,15 +94,15 @@ func TestInvalidConfiguration(t *testing.T) {
 	}
 }
 
-// The large store has the accounts and one call of each: measureStart itself
-// waits for the second call.
+// The large store has the accounts and their counts: measureStart itself waits
+// for the next call.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	rows, err := measureStart(t.Context(), built(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rows) != 2 || len(rows[0].measured) != 1 {
+	if len(rows) != 3 || len(rows[0].measured) != 1 {
 		t.Errorf("got %+v", rows)
 	}
 }

@@ -238,8 +238,6 @@ func measureProxy(ctx context.Context, b *bench) ([]row, error) {
 		{what: "    calls that share a sync", unit: asTenths, measured: values{groups[1] / groups[0]}},
 		{what: "    time of a write and its sync", unit: asMicros, measured: values{1e9 * groups[2] / groups[0]}},
 		base.added("  memory, resident, 100 keys", atMost(25<<20), resident, gate),
-		base.added("  memory, proportional", target{}, func(m measured) float64 { return m.proportional }, gate),
-		base.added("  memory, anonymous", target{}, func(m measured) float64 { return m.anonymous }, gate),
 		base.alone("proxy alone, requests/s", asCount, rate),
 		base.time("  processor time per request", cpu),
 	}, nil

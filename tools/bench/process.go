@@ -14,7 +14,6 @@ import (
 type memory struct {
 	resident     float64 // with the files that it has mapped
 	proportional float64 // the same, but shared pages are divided among their users
-	anonymous    float64 // what belongs to no file, so the kernel cannot drop it
 }
 
 // usageOf returns the processor time of a process, in its own code and in
@@ -37,13 +36,12 @@ func usageOf(pid int) (cpu time.Duration, m memory, err error) {
 		return 0, m, err
 	}
 	cpu = time.Duration(stat.CPUTime() * float64(time.Second))
-	return cpu, memory{float64(status.VmRSS), float64(rollup.Pss), float64(status.RssAnon)}, nil
+	return cpu, memory{float64(status.VmRSS), float64(rollup.Pss)}, nil
 }
 
 func (m *memory) add(other memory) {
 	m.resident += other.resident
 	m.proportional += other.proportional
-	m.anonymous += other.anonymous
 }
 
 // children returns the processes that the first thread of a process has

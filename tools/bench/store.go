@@ -3,13 +3,10 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -70,6 +67,10 @@ func fillLedger(ctx context.Context, accounts int, periods ...store.Period) (ben
 	if err != nil {
 		return l, err
 	}
+	var limits []store.Limit
+	for _, period := range periods {
+		limits = append(limits, store.Limit{Endpoint: "convert", Period: period, Max: ampleLimit})
+	}
 	for i := range accounts {
 		if ctx.Err() != nil {
 			return l, ctx.Err()
@@ -80,7 +81,8 @@ func fillLedger(ctx context.Context, accounts int, periods ...store.Period) (ben
 		}
 		account := accountID(i)
 		l.Put(&store.Account{ID: account, Plan: planAmple}, id, t.Hash())
-		if err := count(account, day, l.Take, periods...); err != nil {
+		call := store.Call{Account: account, Endpoint: "convert", Day: day}
+		if _, err := l.Take(call, limits, make([]store.Room, len(limits))); err != nil {
 			return l, err
 		}
 	}
@@ -107,16 +109,6 @@ func today() (calendar.Day, error) {
 	return c.At(time.Now()).Day, nil
 }
 
-// count counts one call of an account.
-func count(account string, day calendar.Day, take func(store.Call, []store.Limit, []store.Room) (bool, error), periods ...store.Period) error {
-	var limits []store.Limit
-	for _, period := range periods {
-		limits = append(limits, store.Limit{Endpoint: "convert", Period: period, Max: ampleLimit})
-	}
-	_, err := take(store.Call{Account: account, Endpoint: "convert", Day: day}, limits, make([]store.Room, len(limits)))
-	return err
-}
-
 // measureStart starts the built Caddy on a large store and waits for the
 // first admitted call, counted on top of the stored count. The files of the
 // store are in the system's cache, as after a restart of Caddy.
@@ -126,20 +118,19 @@ func measureStart(ctx context.Context, b *bench) ([]row, error) {
 		return nil, err
 	}
 	dir := filepath.Join(b.dir, "large")
-	tokens, err := createStore(ctx, b, dir)
+	tokens, err := restoreStore(ctx, dir, b.accounts, 1, b.repeats)
 	if err != nil {
-		return nil, fmt.Errorf("creating a large store: %w", err)
+		return nil, err
 	}
 	config, err := gateConfig(ctx, badger(dir, "sync off"), utc, proxyTo(upstream))
 	if err != nil {
 		return nil, err
 	}
 	var took, hashes, resident values
-	for _, token := range tokens {
+	for _, token := range tokens[:b.repeats] {
 		before, began := hashTime(), time.Now()
-		// The store has one call of each account.
-		second := answers{token, http.StatusOK, fmt.Sprintf(";r=%d;", ampleLimit-2)}
-		c, err := b.startCaddy(ctx, config, second)
+		next := answers{token, http.StatusOK, fmt.Sprintf(";r=%d;", ampleLimit-storedCalls-1)}
+		c, err := b.startCaddy(ctx, config, next)
 		if err != nil {
 			return nil, err
 		}
@@ -163,47 +154,19 @@ func measureStart(ctx context.Context, b *bench) ([]row, error) {
 	}, nil
 }
 
-// createStore fills a store and returns the tokens of its last accounts, one
-// for each start. The store syncs every account and every key, which takes
-// many minutes on a disk. createStore therefore fills the store in memory
-// and copies it, if the machine has a file system in memory with enough
-// space.
-func createStore(ctx context.Context, b *bench, dir string) (tokens []string, err error) {
-	scratch, err := os.MkdirTemp("/dev/shm", "bench-")
-	if err != nil {
-		return fillStore(ctx, b, dir)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	tokens, err = fillStore(ctx, b, scratch)
-	if errors.Is(err, store.ErrUnavailable) { // not enough space
-		return fillStore(ctx, b, dir)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return tokens, os.CopyFS(dir, os.DirFS(scratch))
-}
-
-func fillStore(ctx context.Context, b *bench, dir string) (tokens []string, err error) {
-	const reserve = 512 << 20 // a million accounts and their log need less
-	db, err := benchtest.OpenBadger(dir, reserve)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	for i := range b.accounts {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		token, err := createAccount(ctx, db, accountID(i), planAmple)
-		if err != nil {
-			return nil, err
-		}
-		if i >= b.accounts-b.repeats {
+// restoreStore makes a store of accounts with a key and counts of so many
+// days, and returns the tokens of some accounts, evenly distributed.
+func restoreStore(ctx context.Context, dir string, accounts, days, callers int) (tokens []string, err error) {
+	every := max(1, accounts/callers)
+	err = benchtest.RestoreBadger(dir, accountPieces(ctx, accounts, days, func(i int, token string) {
+		if i%every == 0 {
 			tokens = append(tokens, token)
 		}
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("creating a store: %w", err)
 	}
-	return tokens, addCounts(ctx, db, b.accounts)
+	return tokens, nil
 }
 
 // createAccount creates an account with a key and returns its token.
@@ -221,27 +184,4 @@ func createAccount(ctx context.Context, db *benchtest.Store, account, plan strin
 		a.Exists, a.Plan, a.CreatedAt = true, plan, now
 		return a.Create(book.Key{Key: key, Hash: t.Hash()})
 	})
-}
-
-// addCounts takes one call from each account. Many callers at the same time
-// share their commits.
-func addCounts(ctx context.Context, db *benchtest.Store, accounts int) error {
-	const callers = 256
-	day, err := today()
-	if err != nil {
-		return err
-	}
-	failures := make([]error, callers)
-	var group sync.WaitGroup
-	for c := range callers {
-		group.Go(func() {
-			for i := c; i < accounts && failures[c] == nil && ctx.Err() == nil; i += callers {
-				failures[c] = count(accountID(i), day, func(call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
-					return db.Take(ctx, call, limits, rooms)
-				})
-			}
-		})
-	}
-	group.Wait()
-	return errors.Join(ctx.Err(), errors.Join(failures...))
 }
