@@ -129,12 +129,11 @@ func loadInTurn(ctx context.Context, b *bench, equal baseline, others ...*side) 
 				return err
 			}
 		}
-		last := len(equal.first.rounds) - 1
-		if noise := equal.second.rounds[last].rate/equal.first.rounds[last].rate - 1; repeats > 0 && math.Abs(noise) > maxNoise {
+		if repeats > 0 && equal.differs() {
 			repeats--
 			b.repeated++
 			for _, side := range sides {
-				side.rounds = side.rounds[:last]
+				side.rounds = side.rounds[:len(side.rounds)-1]
 			}
 		}
 	}
@@ -144,6 +143,12 @@ func loadInTurn(ctx context.Context, b *bench, equal baseline, others ...*side) 
 // baseline is a server twice: the second shows the noise. Most are Caddy
 // without a gate.
 type baseline struct{ first, second *side }
+
+// differs tells whether the equal sides differ too much in the last round.
+func (b baseline) differs() bool {
+	last := len(b.first.rounds) - 1
+	return math.Abs(b.second.rounds[last].rate/b.first.rounds[last].rate-1) > maxNoise
+}
 
 // ratio is a row that divides the figures of a side by the baseline's.
 func (b baseline) ratio(what string, t target, figure func(measured) float64, s *side) row {

@@ -104,7 +104,7 @@ func printNotes(output io.Writer, before machine, b *bench) error {
 At the start, H (one SHA-256 of a token) was %s and W (one write of 64 bytes) %s.
 The host gave %.1f %% of the busy processor time to other machines.
 %d rounds of %d s, and %d repeated because two equal sides differed by more than %.0f %%. All programs of a measurement share these cores.
-Ratios and differences are the median of the rounds (smallest … largest).
+A figure is the median of the rounds.
 The figures are valid for this machine and this run only.
 `, runtime.NumCPU(), before.model, runtime.Version(), programs, before.load, asNanos(before.hash), asNanos(before.write),
 		100*stolen(before.times, after.CPUTotal), b.rounds, b.seconds, b.repeated, 100*maxNoise)

@@ -15,12 +15,11 @@
 // also multiples of what the run measures near them: see units.go. A
 // comparison of the gate with Caddy alone runs both at the same time and
 // loads them in turn, in several short rounds. Each round gives one ratio.
-// The table shows the median ratio, the smallest and the largest. It also
-// shows the noise: the same ratio between two equal processes (an A/A pair).
-// A value that misses its target by no more than the noise is "within the
-// noise". If equal processes differ by more than maxNoise in a round, the
-// bench repeats the round, but not too often. If they still differ, the
-// result is "too noisy".
+// The table shows the median, and the noise: how far the same ratio between
+// two equal processes (an A/A pair) is from 1. A value that misses its target
+// by no more than the noise is "within the noise". If equal processes differ
+// by more than maxNoise in a round, the bench repeats the round, but not too
+// often. If they still differ, the result is "too noisy".
 package main
 
 import (

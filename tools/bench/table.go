@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"text/tabwriter"
 )
 
@@ -115,38 +114,30 @@ func (r row) uncertainty() float64 {
 }
 
 func (r row) cells() [5]string {
-	multiple, measured := r.unit, r.ranged(r.measured)
+	multiple, measured := r.unit, r.unit(r.measured.median())
 	if r.in.name != "" {
-		multiple = func(v float64) string { return fmt.Sprintf("%s %s", asMultiple(v), r.in.name) }
+		multiple = func(v float64) string { return asMultiple(v) + " " + r.in.name }
 		measured += " = " + multiple(r.multiples(r.measured).median())
 	}
 	limit := map[int]string{-1: "≤ ", 0: "none", +1: "≥ "}[r.target.side]
 	if r.target.side != 0 {
 		limit += multiple(r.target.limit)
 	}
-	noise := r.ranged(r.noise)
-	if r.noise == nil {
-		if noise = "± " + multiple(r.multiples(r.measured).spread()); len(r.measured) == 1 {
-			noise = "one run"
-		}
+	noise := "one run"
+	if r.noise != nil || len(r.measured) > 1 {
+		noise = "± " + multiple(r.uncertainty())
 	}
 	return [5]string{r.what, limit, measured, noise, r.result()}
 }
 
-// ranged is the median, the smallest and the largest.
-func (r row) ranged(v values) string {
-	if len(v) < 2 {
-		return r.unit(v.median())
-	}
-	return fmt.Sprintf("%s (%s … %s)", r.unit(v.median()), r.unit(slices.Min(v)), r.unit(slices.Max(v)))
-}
-
+// printTable prints a table in Markdown.
 func printTable(output io.Writer, rows []row) error {
-	w := tabwriter.NewWriter(output, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "what\ttarget\tmeasured\tnoise (A/A)\tresult")
+	w := tabwriter.NewWriter(output, 0, 0, 1, ' ', 0)
+	fmt.Fprintln(w, "| what\t| target\t| measured\t| noise\t| result\t|")
+	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|---\t|")
 	for _, r := range rows {
 		c := r.cells()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", c[0], c[1], c[2], c[3], c[4])
+		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %s\t|\n", c[0], c[1], c[2], c[3], c[4])
 	}
 	return w.Flush()
 }

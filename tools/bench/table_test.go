@@ -51,16 +51,33 @@ func TestCells(t *testing.T) {
 	}{
 		"multiple": {
 			row{what: "handler", target: atMost(9), unit: asNanos, in: inH(values{80, 100}), measured: values{800, 900}},
-			[5]string{"handler", "≤ 9 H", "850 ns (800 ns … 900 ns) = 9.5 H", "± 0.5 H", "within the noise"},
+			[5]string{"handler", "≤ 9 H", "850 ns = 9.5 H", "± 0.5 H", "within the noise"},
 		},
 		"ratio": {
 			row{what: "proxy", target: atLeast(0.97), unit: asRatio, measured: values{0.98}, noise: values{1.01}, expected: 1},
-			[5]string{"proxy", "≥ 0.970", "0.980", "1.010", "reached"},
+			[5]string{"proxy", "≥ 0.970", "0.980", "± 0.010", "reached"},
 		},
 		"no target": {row{what: "p99", unit: asMillis, measured: values{2e6}}, [5]string{"p99", "none", "2.00 ms", "one run", "no target"}},
 	} {
 		if got := test.row.cells(); got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// A round is too noisy if the equal sides differ by more than 3 %, either way.
+func TestDiffers(t *testing.T) {
+	t.Parallel()
+	of := func(rates ...float64) *side {
+		s := &side{}
+		for _, r := range rates {
+			s.rounds = append(s.rounds, measured{rate: r})
+		}
+		return s
+	}
+	for second, want := range map[float64]bool{1000: false, 1029: false, 971: false, 1031: true, 969: true} {
+		if got := (baseline{of(1, 1000), of(2, second)}).differs(); got != want {
+			t.Errorf("1000 and %v: got %v, want %v", second, got, want)
 		}
 	}
 }
