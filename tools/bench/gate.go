@@ -94,7 +94,7 @@ func (b *bench) startGate(ctx context.Context, storeOptions, handler string, var
 	if err != nil {
 		return nil, err
 	}
-	db, err := benchtest.OpenBadger(dir, 0)
+	db, err := benchtest.OpenBadger(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -29,10 +29,9 @@ type Store struct {
 // Close writes what is pending, and closes the store.
 func (s *Store) Close() error { return errors.Join(s.Book.Close(), s.engine.Close()) }
 
-// OpenBadger opens a store in a directory. reserve is the least free space of
-// the disk in bytes; 0 is the default.
-func OpenBadger(dir string, reserve uint64) (*Store, error) {
-	db, err := badgerstore.Open(dir, badgerstore.Options{Reserve: reserve})
+// OpenBadger opens a store in a directory.
+func OpenBadger(dir string) (*Store, error) {
+	db, err := badgerstore.Open(dir, badgerstore.Options{})
 	if err != nil {
 		return nil, err
 	}
