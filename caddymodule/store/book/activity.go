@@ -35,6 +35,10 @@ const (
 	callSize = 300
 	useSize  = 300
 
+	// mostCalls is how many calls of an account make its list be cut to those
+	// that are kept. 100 accounts below it do not begin a flush.
+	mostCalls = store.MaxRecent * 3 / 2
+
 	// accountsPerFlush is how many accounts one commit writes.
 	accountsPerFlush = 64
 
@@ -84,7 +88,7 @@ type queuedCall struct {
 
 // pending is what an account did since the last flush.
 type pending struct {
-	calls []store.Record // up to twice store.MaxRecent
+	calls []store.Record // fewer than mostCalls
 	uses  map[string]LastUse
 	texts int // of calls, in bytes
 	size  int // of all, in bytes, about
@@ -213,7 +217,7 @@ func (a *activity) add(q *queuedCall) {
 	r.Path, r.Handle, r.From = string(q.path[:q.length]), 0, netip.Addr{}
 	p.calls = append(p.calls, r)
 	p.texts += textsOf(&r)
-	if len(p.calls) >= 2*store.MaxRecent {
+	if len(p.calls) >= mostCalls {
 		p.calls, p.texts = store.LastCalls(p.calls), 0
 		for i := range p.calls {
 			p.texts += textsOf(&p.calls[i])
