@@ -5,12 +5,22 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // MaxGroup is the largest number of counters in a group.
 const MaxGroup = 4096
+
+// A leader lets other goroutines run before it closes its batch. If that takes
+// more than yieldWithin for each call of the batch, it waits for something else
+// that keeps the processors busy, such as the hash of a password: no leader does
+// it for a yieldPause.
+const (
+	yieldWithin = 250 * time.Microsecond
+	yieldPause  = time.Second
+)
 
 // Group is what is written as one record.
 type Group struct {
@@ -98,6 +108,7 @@ type commits struct {
 	mu   sync.Mutex
 	open []*change     // the batch that takes changes until its leader has its turn
 	done chan struct{} // closed when the open batch is committed; nil without followers
+	slow time.Time     // the last time that it took too long to let others run
 
 	turn  chan struct{} // holds one element while a batch is committed
 	spare []*change     // memory of the leader for the next batch
@@ -126,11 +137,11 @@ func (l *Ledger) commit(changes ...*change) {
 	}
 	c := &l.commits
 	c.mu.Lock()
-	leads := len(c.open) == 0
+	leads, slow := len(c.open) == 0, c.slow
 	c.open = append(c.open, changes...)
 	if leads {
 		c.mu.Unlock()
-		l.lead()
+		l.lead(slow)
 		return
 	}
 	if c.done == nil {
@@ -141,17 +152,23 @@ func (l *Ledger) commit(changes ...*change) {
 	<-done
 }
 
-// lead commits the open batch when its turn comes.
-func (l *Ledger) lead() {
+// lead commits the open batch when its turn comes. slow is that of commits.
+func (l *Ledger) lead(slow time.Time) {
 	c := &l.commits
+	var waited time.Duration
+	if began := time.Now(); began.Sub(slow) > yieldPause {
+		// Goroutines that are ready to run do so now, and the calls among them
+		// join: under load most calls then need no write of their own.
+		runtime.Gosched()
+		waited = time.Since(began)
+	}
 	c.wait()
-	// Goroutines that are ready to run do so now, and the calls among them
-	// join: under load most calls then need no write of their own. A call
-	// that is alone gets its processor back at once.
-	runtime.Gosched()
 	c.mu.Lock()
 	batch, done := c.open, c.done
 	c.open, c.done = c.spare, nil
+	if waited > time.Duration(1+len(batch))*yieldWithin {
+		c.slow = time.Now()
+	}
 	c.mu.Unlock()
 	defer func() {
 		clear(batch)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -105,6 +106,26 @@ func TestCommitYields(t *testing.T) {
 		t.Errorf("%d calls that were ready took %d groups", calls, len(groups)-1)
 	}
 	wantTake(t, l, callOf(0), 100, calls+2, true)
+}
+
+// TestCommitBesideOthers: calls do not wait again and again for goroutines that
+// keep the processors busy. It is not parallel: it sets the number of
+// processors.
+func TestCommitBesideOthers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	l := ledger.New(newLog())
+	wantTake(t, l, callOf(0), 100, 1, true) // loads the day
+	var end atomic.Bool
+	defer end.Store(true)
+	go func() {
+		for !end.Load() {
+		}
+	}()
+	runtime.Gosched()
+	wantTake(t, l, callOf(0), 100, 2, true)
+	if !l.PausesYields() {
+		t.Error("the next call will wait for a busy goroutine, too")
+	}
 }
 
 // TestCommitFails: a group that fails changes nothing, in memory and in the
