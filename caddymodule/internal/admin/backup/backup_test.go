@@ -176,7 +176,7 @@ func aPiece() *rapid.Generator[book.Piece] {
 		return time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).UTC()
 	})
 	day := rapid.Custom(func(t *rapid.T) calendar.Day { return calendar.Day(rapid.Int32Range(-1, 100_000).Draw(t, "day")) })
-	number := rapid.Int64Range(0, math.MaxInt64)
+	number := rapid.Int64Range(0, 1<<53)
 	limit := rapid.Custom(func(t *rapid.T) store.Limit {
 		l := store.Limit{Endpoint: word.Draw(t, "endpoint"), Period: store.Period(rapid.IntRange(1, 5).Draw(t, "period"))}
 		least := int64(0)

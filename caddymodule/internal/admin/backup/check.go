@@ -163,7 +163,7 @@ func (c *checker) optional(what, name string) {
 // 1970, which ends in 2262. West of Greenwich, a clock begins a day earlier.
 func (c *checker) number(what string, day calendar.Day, n int64) {
 	c.valid(-1 <= day && day.UTC().Year() < 2262, "day", day)
-	c.valid(n >= 0, what, n)
+	c.valid(0 <= n && n <= 1<<53, what, n) // Redis counts exactly up to it
 }
 
 func (c *checker) times(times ...time.Time) {
