@@ -127,15 +127,15 @@ func peerRows(p peers) []row {
 		p.proxy.ratio("  one process"+perSecond, target{}, rate, p.one.first),
 		p.one.between("one process against gate and proxy"+perSecond, atLeast(2.8), rate, p.one.first, p.gate),
 		p.one.between("  processor time per request", target{}, cpu, p.one.first, p.gate),
-		p.one.between("one process against nginx, Lua and Redis"+perSecond, atLeast(2), rate, p.one.first, p.nginx),
-		p.one.between("  processor time per request", target{}, cpu, p.one.first, p.nginx),
+		p.one.between("one process against nginx, Lua and Redis"+perSecond, target{}, rate, p.one.first, p.nginx),
+		p.one.between("  processor time per request", atMost(0.5), cpu, p.one.first, p.nginx),
 		p.proxy.between("gate and proxy against nginx, Lua and Redis"+perSecond, target{}, rate, p.gate, p.nginx),
 	}
 }
 
 func profileRows(profiles []shares) []row {
 	return []row{
-		{what: "one process: processor samples in the upstream's API", target: atMost(0.10), unit: asPercent,
+		{what: "one process: processor samples in the upstream's API", target: atMost(0.12), unit: asPercent,
 			measured: valuesOf(profiles, func(s shares) float64 { return s.api })},
 		{what: "  in the whole upstream", unit: asPercent, measured: valuesOf(profiles, func(s shares) float64 { return s.upstream })},
 		{what: "  in the garbage collector", unit: asPercent, measured: valuesOf(profiles, func(s shares) float64 { return s.collector })},

@@ -12,7 +12,8 @@ import (
 )
 
 // measureRefusals compares the gate's refusals with the fastest answer of
-// Caddy itself: a fixed one, with the status and the body of the gate's 429.
+// Caddy itself: a fixed one, with the status, the headers and the body of the
+// gate's 429.
 func measureRefusals(ctx context.Context, b *bench) ([]row, error) {
 	upstream, err := b.startUpstream(ctx)
 	if err != nil {
@@ -22,11 +23,11 @@ func measureRefusals(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := refusalBody(ctx, g)
+	site, err := refusalSite(ctx, g)
 	if err != nil {
 		return nil, err
 	}
-	first, second, err := b.startProxies(ctx, "respond `"+body+"` 429", http.StatusTooManyRequests)
+	first, second, err := b.startProxies(ctx, site, http.StatusTooManyRequests)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +54,8 @@ func measureRefusals(ctx context.Context, b *bench) ([]row, error) {
 	}, nil
 }
 
-// refusalBody returns the body of the gate's 429.
-func refusalBody(ctx context.Context, g *gate) (string, error) {
+// refusalSite returns a site that answers with the gate's 429.
+func refusalSite(ctx context.Context, g *gate) (string, error) {
 	response, err := g.call(ctx, g.exhausted[0])
 	if err != nil {
 		return "", err
@@ -67,7 +68,14 @@ func refusalBody(ctx context.Context, g *gate) (string, error) {
 	if response.StatusCode != http.StatusTooManyRequests || strings.Contains(string(body), "`") {
 		return "", fmt.Errorf("got %s with the body %q, want status 429 and no backquote", response.Status, body)
 	}
-	return strings.TrimSpace(string(body)), nil
+	var site strings.Builder
+	for name, values := range response.Header {
+		if name != "Date" && name != "Content-Length" && name != "Server" { // Caddy sets them
+			fmt.Fprintf(&site, "header %s `%s`\n\t", name, values[0])
+		}
+	}
+	fmt.Fprintf(&site, "respond `%s` 429", strings.TrimSpace(string(body)))
+	return site.String(), nil
 }
 
 // unknownTokens are well-formed and no gate created them.
