@@ -89,9 +89,9 @@ func (server) Identified(r *http.Request, call *gate.Call) {
 	}
 }
 
-// Mark implements gate.Server. It sets the variable once, before any other
-// handler could read the variables in the background: Go ends a program that
-// reads and writes a map at once.
+// Mark implements gate.Server. It sets the variable of a request once: a proxy
+// that dials in the background may read the variables after the answer, and Go
+// ends a program that reads and writes a map at once.
 func (server) Mark(r *http.Request) *gate.Mark {
 	m := markOf(r)
 	if m == nil {

@@ -185,6 +185,7 @@ func (b baseline) alone(what string, u unit, figure func(measured) float64) row 
 func (b baseline) time(what string, figure func(measured) float64) row {
 	r := b.alone(what, asMicros, figure)
 	r.in = inH(valuesOf(b.first.rounds, hash))
+	r.expected = r.multiples(r.measured).median()
 	return r
 }
 

@@ -128,6 +128,10 @@ func TestRedisRows(t *testing.T) {
 			}
 		}
 	}
+	// 100 ns are 1000 H of 0.1 ns, and the equal side differs by 2 %.
+	if got := rows[len(rows)-1].cells(); got[2] != "0.1 µs = 1000 H" || got[3] != "± 20 H" {
+		t.Errorf("got %q", got)
+	}
 	for i, want := range []target{atLeast(0.70), atLeast(0.65)} {
 		if r := rows[i]; r.target != want {
 			t.Errorf("%s: got the target %+v", r.what, r.target)

@@ -81,7 +81,12 @@ func measureScale(ctx context.Context, b *bench) ([]row, error) {
 		}},
 		{"  its second call", asMicros, func() (float64, error) { return second.median(), nil }},
 		{"ten seconds of 64 connections before midnight: p99", asMillis, func() (_ float64, err error) {
-			before, err = callTogether(ctx, gate.address, tokens, aroundMidnight)
+			// The first load makes the first calls of all accounts.
+			for range 2 {
+				if before, err = callTogether(ctx, gate.address, tokens, aroundMidnight); err != nil {
+					break
+				}
+			}
 			return 1e3 * float64(before.P99), err
 		}},
 		{"  longest answer", asMillis, func() (float64, error) { return 1e3 * float64(before.Longest), nil }},

@@ -16,8 +16,9 @@ type row struct {
 	in       timeUnit // the zero timeUnit if the row is no time, or has no unit
 
 	// noise is the same measurement between two equal sides, and expected
-	// is its value without noise. Without an equal side, the row is a
-	// repeated measurement, and the spread of the repetitions is its noise.
+	// is its value without noise, in the unit of the target. Without an equal
+	// side, the row is a repeated measurement, and the spread of the repetitions
+	// is its noise.
 	noise    values
 	expected float64
 }
