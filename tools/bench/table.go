@@ -62,6 +62,10 @@ func atLeast(limit float64) target { return target{limit, +1} }
 // part of a ratio, or of a call through the proxy.
 const maxNoise = 0.03
 
+// maxSpread is the largest noise of repeated measurements that allows a verdict:
+// a part of the limit.
+const maxSpread = 0.25
+
 // missed is the distance of a value from the limit, negative on the right
 // side.
 func (t target) missed(value float64) float64 { return float64(t.side) * (t.limit - value) }
@@ -85,7 +89,7 @@ func (r row) result() string {
 func (r row) tooNoisy() bool {
 	switch {
 	case r.noise == nil:
-		return false
+		return r.uncertainty() > maxSpread*r.target.limit
 	case r.expected == 1:
 		return r.noise.uncertainty(1) > maxNoise
 	default:

@@ -29,6 +29,7 @@ func TestResult(t *testing.T) {
 		"above by less than noise": {row{target: atMost(15), measured: values{17}, noise: values{-3}}, "within the noise"},
 		"repeated, close":          {row{target: atMost(600), measured: values{609, 610, 611}}, "missed"},
 		"repeated, apart":          {row{target: atMost(600), measured: values{590, 610, 620}}, "within the noise"},
+		"repeated, far apart":      {row{target: atMost(600), measured: values{300, 500, 700}}, "too noisy"},
 		"no target":                {row{measured: values{5}}, "no target"},
 		"NaN":                      {row{target: atMost(5), measured: values{math.NaN()}}, "missed"},
 		"nothing measured":         {row{target: atLeast(5)}, "missed"},
