@@ -14,11 +14,12 @@ import (
 const MaxGroup = 4096
 
 // A leader lets other goroutines run before it closes its batch. If that takes
-// more than yieldWithin for each call of the batch, it waits for something else
-// that keeps the processors busy, such as the hash of a password: no leader does
-// it for a yieldPause.
+// longer than yieldWithin, and yieldEach for each call of the batch, something
+// else keeps the processors busy, such as the hash of a password. Go lets it run
+// for at least 10 ms at a time. Then no leader does it for a yieldPause.
 const (
-	yieldWithin = 250 * time.Microsecond
+	yieldWithin = 5 * time.Millisecond
+	yieldEach   = 50 * time.Microsecond
 	yieldPause  = time.Second
 )
 
@@ -166,7 +167,7 @@ func (l *Ledger) lead(slow time.Time) {
 	c.mu.Lock()
 	batch, done := c.open, c.done
 	c.open, c.done = c.spare, nil
-	if waited > time.Duration(1+len(batch))*yieldWithin {
+	if waited > yieldWithin+time.Duration(len(batch))*yieldEach {
 		c.slow = time.Now()
 	}
 	c.mu.Unlock()
