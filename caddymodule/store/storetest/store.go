@@ -143,8 +143,7 @@ func (s *Store) RotateKey(ctx context.Context, account, id string, next store.Ke
 	return rotated, nil
 }
 
-// AddEntries records changes of accounts, which it creates, each in a step of
-// its own.
+// AddEntries records changes of accounts one by one. It creates the accounts.
 func (s *Store) AddEntries(ctx context.Context, entries ...store.Entry) error {
 	for _, e := range entries {
 		err := s.ChangeOne(ctx, e.At, e.Account, func(a *book.Account) error {
