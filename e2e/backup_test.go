@@ -139,6 +139,7 @@ func TestMoveBetweenStores(t *testing.T) {
 		s.Call("GET", ratesPath, key.Token, nil)
 		s.Call("GET", "/api/nothing", key.Token, nil)
 	}
+	bills := newBills(t, s)
 	dir := t.TempDir()
 	file := func(n int) string { return filepath.Join(dir, fmt.Sprintf("%d.backup", n)) }
 	s.Tollgate("backup", file(1))
@@ -157,6 +158,7 @@ func TestMoveBetweenStores(t *testing.T) {
 	if response, body := s.Call("GET", ratesPath, key.Token, nil); response.StatusCode != http.StatusOK || !strings.Contains(response.Header.Get("RateLimit"), "r=996") {
 		t.Errorf("a call on redis got %d %s %v", response.StatusCode, body, response.Header)
 	}
+	bills.check("redis")
 	s.Tollgate("backup", file(2))
 	s.StopCaddy()
 	must(t, os.RemoveAll(filepath.Join(s.Data, "gate")))
@@ -169,5 +171,102 @@ func TestMoveBetweenStores(t *testing.T) {
 	}
 	if response, _ := s.Call("GET", ratesPath, key.Token, nil); response.StatusCode != http.StatusOK || !strings.Contains(response.Header.Get("RateLimit"), "r=995") {
 		t.Errorf("a call on badger got %d %v", response.StatusCode, response.Header)
+	}
+	bills.check("badger")
+}
+
+// bills is a month of accounts that are closed, credited, reset and moved to
+// another plan, and what it has to export.
+type bills struct {
+	t        *testing.T
+	s        *stack.Stack
+	answered map[string]int64 // calls by account and whether it is closed
+	credited map[string]int64 // the same
+}
+
+func newBills(t *testing.T, s *stack.Stack) *bills {
+	t.Helper()
+	b := &bills{t, s, map[string]int64{}, map[string]int64{}}
+	for n := range 6 {
+		s.Tollgate("account", "set", fmt.Sprintf("bill_%d", n), "--plan", "starter")
+		b.call(fmt.Sprintf("bill_%d", n), int64(n+2))
+	}
+	// The plan of 0 allows 100 calls a day of currencies: all are used, 40 come back.
+	b.call("bill_0", 98)
+	b.refused("bill_0")
+	for range 2 { // once, as it has an id
+		s.Tollgate("usage", "credit", "bill_0", "currencies", "40", "--reason", "outage", "--id", "ticket-1")
+	}
+	b.credited["bill_0 false"] = 40
+	b.call("bill_0", 40)
+	b.refused("bill_0")
+	s.Tollgate("usage", "credit", "bill_1", "currencies", "1")
+	b.credited["bill_1 false"] = 1
+	s.Tollgate("usage", "reset", "bill_2", "--reason", "gift")
+	b.credited["bill_2 false"] = b.answered["bill_2 false"]
+	s.Tollgate("account", "set", "bill_2", "--plan", "business")
+	b.call("bill_2", 3)
+	for _, account := range []string{"bill_1", "bill_3", "bill_4"} {
+		s.Tollgate("account", "delete", account)
+		for _, of := range []map[string]int64{b.answered, b.credited} {
+			of[account+" true"] = of[account+" false"]
+			delete(of, account+" false")
+		}
+	}
+	s.Tollgate("account", "set", "bill_3", "--plan", "starter") // another customer
+	b.call("bill_3", 100)
+	b.refused("bill_3")
+	b.check("at first")
+	return b
+}
+
+// call makes calls that are answered.
+func (b *bills) call(account string, calls int64) {
+	b.t.Helper()
+	key := newKey(b.t, b.s, account, fmt.Sprint("key ", b.answered[account+" false"]))
+	for range calls {
+		if response, body := b.s.Call("GET", "/api/currencies", key.Token, nil); response.StatusCode != http.StatusOK {
+			b.t.Fatalf("a call of %s got %d %s", account, response.StatusCode, body)
+		}
+	}
+	b.answered[account+" false"] += calls
+}
+
+// refused makes a call that must be refused.
+func (b *bills) refused(account string) {
+	b.t.Helper()
+	key := newKey(b.t, b.s, account, "refused "+fmt.Sprint(b.answered[account+" false"]))
+	if response, _ := b.s.Call("GET", "/api/currencies", key.Token, nil); response.StatusCode != http.StatusTooManyRequests {
+		b.t.Errorf("a call of %s above the limit got %d", account, response.StatusCode)
+	}
+}
+
+// check compares the export with the calls that were answered. Each credit has an
+// entry in the audit log.
+func (b *bills) check(when string) {
+	b.t.Helper()
+	month := decode[api.UsageDocument](b.t, b.s.Tollgate("usage", "show", "bill_0", "--json")).Day[:len("2026-11")]
+	answered, credited, explained := map[string]int64{}, map[string]int64{}, int64(0)
+	for _, row := range decode[[]api.UsageCount](b.t, b.s.Tollgate("usage", "export", "--month", month, "--format", "json")) {
+		if !strings.HasPrefix(row.Account, "bill_") {
+			continue
+		}
+		holder := fmt.Sprint(row.Account, " ", row.Closed)
+		answered[holder] += row.Calls
+		if row.Credited > 0 {
+			credited[holder] += row.Credited
+			explained += row.Credited
+		}
+	}
+	if fmt.Sprint(answered) != fmt.Sprint(b.answered) || fmt.Sprint(credited) != fmt.Sprint(b.credited) {
+		b.t.Errorf("%s: exported %v and credits of %v, want %v and %v", when, answered, credited, b.answered, b.credited)
+	}
+	for _, entry := range decode[api.AuditPage](b.t, b.s.Tollgate("audit", "--json")).Audit {
+		if entry.Action == api.UsageCredit || entry.Action == api.UsageReset {
+			explained -= decode[api.Credit](b.t, string(entry.After)).Credited
+		}
+	}
+	if explained != 0 {
+		b.t.Errorf("%s: the audit log explains %d credited calls too few", when, explained)
 	}
 }

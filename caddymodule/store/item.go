@@ -24,16 +24,24 @@ type StoredKey struct {
 // StoredCount is a count of an account, or of one of its keys.
 type StoredCount struct {
 	Account string `json:"account"`
-	// Key is the CountsAs of the key, or empty for the account.
+	// Key is the CountsAs of the key. It is empty for what the account used,
+	// or one of Credited, Closed and ClosedCredited.
 	Key string `json:"key,omitempty"`
 	Count
 }
 
-// AccountCount is a count of an account.
-type AccountCount struct {
-	Account string
-	Count
-}
+// Counts of an account that no limit sees are kept like those of keys, under
+// these names. No id of a key begins with a tilde.
+const (
+	// Credited is what was given back of an account's calls. The account's
+	// calls are what it used and what is credited.
+	Credited = "~credited"
+
+	// Closed and ClosedCredited are what closed accounts that had the id
+	// before used, and what they were credited.
+	Closed         = "~closed"
+	ClosedCredited = "~closed-credited"
+)
 
 // Totals are numbers of the whole store.
 type Totals struct {

@@ -259,10 +259,10 @@ type Counter interface {
 
 	// GiveBack lowers the counters of an admitted call by its cost, and
 	// thereby what each limit of a day or a month has used. Paces do not
-	// change. A counter never falls below zero. A reset clears the counters; a
-	// call that was admitted before the reset and is given back after it
-	// lowers the counts of the calls since. GiveBack does nothing if the
-	// account was deleted after the grant.
+	// change. A counter never falls below zero. A credit lowers the counters; a
+	// call that was admitted before a credit and is given back after it
+	// lowers the counts of the calls since. If the account was deleted after
+	// the grant, its counts are lowered, unless another account has the id.
 	GiveBack(ctx context.Context, call Call) error
 }
 

@@ -180,12 +180,13 @@ func (b *bench) export(ctx context.Context, admin *client.Client) error {
 	for n := range scaleDays {
 		rows := 0
 		for after := new(""); after != nil; {
-			page, err := admin.CountsOfDay(ctx, (day - calendar.Day(n)).String(), *after, client.PageSize)
+			after, err = admin.Counts(ctx, (day - calendar.Day(n)).String(), *after, client.PageSize, func(api.UsageCount) error {
+				rows++
+				return nil
+			})
 			if err != nil {
 				return err
 			}
-			rows += len(page.Counts)
-			after = page.Next
 		}
 		if rows < b.accounts {
 			return fmt.Errorf("got %d counts of a day, want at least %d", rows, b.accounts)

@@ -39,15 +39,16 @@ const (
 	LimitSet      = "limit.set"
 	LimitClear    = "limit.clear"
 	UsageReset    = "usage.reset"
+	UsageCredit   = "usage.credit"
 )
 
-// AuditEntry is one change. A reset of counts can fail after its entry. It has
-// no secrets.
+// AuditEntry is one change. A reset or a credit can fail after its entry; to make
+// it again then changes the counts once. It has no secrets.
 type AuditEntry struct {
 	ID      string          `json:"id" doc:"The position of the entry in the audit log."`
 	At      time.Time       `json:"at" doc:"When the change was requested."`
 	Actor   Actor           `json:"actor" doc:"Who made the change."`
-	Action  string          `json:"action" enum:"account.create,account.set,account.delete,key.create,key.set,key.revoke,key.rotate,login.rotate,login.revoke,login.end,limit.set,limit.clear,usage.reset" doc:"What was done."`
+	Action  string          `json:"action" enum:"account.create,account.set,account.delete,key.create,key.set,key.revoke,key.rotate,login.rotate,login.revoke,login.end,limit.set,limit.clear,usage.reset,usage.credit" doc:"What was done."`
 	Account string          `json:"account" doc:"The account's id."`
 	Target  string          `json:"target" doc:"What was changed besides the account: the id of a key, the endpoint and period of a limit such as convert/day, an endpoint, or empty."`
 	Before  json.RawMessage `json:"before" doc:"What there was before the change; null if nothing. A key is without its last use."`
@@ -78,18 +79,55 @@ type RefusedPage struct {
 	Next    *string   `json:"next" doc:"The after of the next page; null on the last one."`
 }
 
-// UsageCount is what an account used of one endpoint on a day.
+// UsageCount is what an account called of one endpoint on a day.
 type UsageCount struct {
+	Day      string `json:"day" format:"date" doc:"The day, in the time zone of the gate."`
 	Account  string `json:"account" doc:"The account's id."`
 	Endpoint string `json:"endpoint" doc:"The endpoint's name."`
-	Calls    int64  `json:"calls" doc:"The calls by their cost."`
+	Calls    int64  `json:"calls" doc:"The calls by their cost, without those that were refunded."`
+	Credited int64  `json:"credited" doc:"How many of the calls were given back by credits and resets."`
+	Label    string `json:"label" doc:"The account's label. Empty for a closed account."`
+	Plan     string `json:"plan" doc:"The account's plan now, or when it was closed."`
+	Closed   bool   `json:"closed" doc:"The account was closed. Another one can have the id."`
 }
 
-// UsageCounts is one page of the counts of one day.
+// UsageCounts is one page of the counts of a day or a month.
 type UsageCounts struct {
-	Day    string       `json:"day" format:"date" doc:"The day of the counts."`
-	Counts []UsageCount `json:"counts" nullable:"false" doc:"In ascending order of account and endpoint. A page can be empty and have a next one."`
+	Counts []UsageCount `json:"counts" nullable:"false" doc:"Account by account, in ascending order of their ids. Those of one account are in ascending order of day and endpoint. A page can be empty and have a next one."`
 	Next   *string      `json:"next" doc:"The after of the next page; null on the last one."`
+}
+
+// CreditRequest gives calls of an account back.
+type CreditRequest struct {
+	Endpoint string `json:"endpoint" maxLength:"64" doc:"The endpoint's name."`
+	Calls    int64  `json:"calls" minimum:"1" maximum:"1000000000000000" doc:"How many calls to give back, by their cost."`
+	Day      string `json:"day,omitempty" maxLength:"64" doc:"The day of the calls, such as 2026-11-20. Default: today."`
+	Reason   string `json:"reason,omitempty" maxLength:"200" doc:"Why, for the audit log."`
+	ID       string `json:"id,omitempty" maxLength:"64" pattern:"^[A-Za-z0-9._@-]+$" doc:"Names the credit. A request that is repeated with the same id gives nothing back again. Default: a new one."`
+}
+
+// Credit is calls that were given back.
+type Credit struct {
+	ID       string `json:"id,omitempty" doc:"The id of the credit. Not present for a reset."`
+	Account  string `json:"account" doc:"The account's id."`
+	Endpoint string `json:"endpoint" doc:"The endpoint's name."`
+	Day      string `json:"day" format:"date" doc:"The day of the calls."`
+	Calls    int64  `json:"calls" doc:"How many calls were to be given back."`
+	Credited int64  `json:"credited" doc:"How many were given back: at most those of the day that were not given back before."`
+	Reason   string `json:"reason,omitempty" doc:"Why."`
+}
+
+// ClosedAccount is what an audit entry has of an account that was closed.
+type ClosedAccount struct {
+	Month string        `json:"month" doc:"The month in which the account was closed."`
+	Usage []ClosedUsage `json:"usage" nullable:"false" doc:"What it called in this month, by endpoint."`
+}
+
+// ClosedUsage is what a closed account called of an endpoint in a month.
+type ClosedUsage struct {
+	Endpoint string `json:"endpoint" doc:"The endpoint's name."`
+	Calls    int64  `json:"calls" doc:"The calls by their cost."`
+	Credited int64  `json:"credited" doc:"How many of the calls were given back."`
 }
 
 // UsageTop has the accounts that an operator may want to look at.

@@ -27,8 +27,10 @@ type UsageEndpoint struct {
 	Method    string       `json:"method"`
 	Path      string       `json:"path" doc:"The path pattern."`
 	Limit     *int64       `json:"limit" doc:"Calls a day; null if unlimited."`
-	Used      int64        `json:"used" doc:"Calls counted today."`
+	Used      int64        `json:"used" doc:"Calls of today that count in the limits: those that were not given back by credits."`
 	Remaining *int64       `json:"remaining" doc:"Calls left today; null if unlimited."`
+	Calls     int64        `json:"calls" doc:"All calls of today."`
+	Credited  int64        `json:"credited" doc:"Calls of today that were given back by credits."`
 	Limits    []UsageLimit `json:"limits" nullable:"false" doc:"All limits of this endpoint, with that of the day."`
 }
 
@@ -73,6 +75,8 @@ type UsageCall struct {
 type UsageDay struct {
 	Day   string           `json:"day" format:"date"`
 	Calls map[string]int64 `json:"calls" doc:"Calls by endpoint."`
+	// Credited has only endpoints with credits.
+	Credited map[string]int64 `json:"credited,omitempty" doc:"How many of the calls were given back by credits, by endpoint."`
 }
 
 // Millis is an instant that JSON writes in UTC with exactly three

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -111,6 +112,9 @@ func changed(e api.AuditEntry) string {
 	// A value that is not an object leaves its map nil, as null does.
 	_ = json.Unmarshal(e.Before, &before)
 	_ = json.Unmarshal(e.After, &after)
+	if usage := after["usage"]; e.Action == api.AccountDelete && before != nil {
+		before["usage"], after = usage, nil // nothing is left of the account but its calls
+	}
 	all := map[string]json.RawMessage{}
 	maps.Copy(all, before)
 	maps.Copy(all, after)
@@ -143,6 +147,15 @@ func value(name string, member json.RawMessage) string {
 		var limits []api.Limit
 		if err := json.Unmarshal(member, &limits); err == nil {
 			member = json.RawMessage("[" + limitsOf(limits) + "]")
+		}
+	case name == "usage":
+		var usage []api.ClosedUsage
+		if err := json.Unmarshal(member, &usage); err == nil {
+			texts := make([]string, len(usage))
+			for i, u := range usage {
+				texts[i] = fmt.Sprintf("%s %d", u.Endpoint, u.Calls-u.Credited)
+			}
+			member = json.RawMessage("[" + strings.Join(texts, ", ") + "]")
 		}
 	}
 	return shorten(string(member), maxValue)

@@ -43,8 +43,8 @@ func Add(parent *cobra.Command, connect Connect, now func() time.Time) {
 	limit.AddCommand(t.setLimit(), t.listLimits(), t.clearLimit())
 	key := group("key", "Creates, imports, changes, lists and revokes an account's keys")
 	key.AddCommand(t.createKey(), t.importKeys(), t.changeKey(), t.listKeys(), t.revokeKey(), t.rotateKey())
-	use := group("usage", "Shows and resets what accounts used")
-	use.AddCommand(t.showUsage(), t.resetUsage(), t.refused(), t.topUsage(), t.exportUsage())
+	use := group("usage", "Shows, credits and exports what accounts called")
+	use.AddCommand(t.showUsage(), t.resetUsage(), t.creditUsage(), t.refused(), t.topUsage(), t.exportUsage())
 	parent.AddCommand(t.plans(), account, limit, key, use, t.explain(), t.audit(), t.health(), t.jwks())
 	misuse.CheckFlags(parent)
 }

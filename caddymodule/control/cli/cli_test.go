@@ -236,8 +236,8 @@ RECENT CALL           STATUS  METHOD  PATH                      MS   KEY
 	if out := s.ok(t, "usage", "show", "acc_1", "--json"); !strings.HasPrefix(out, `{"account":"acc_1","plan":"business"`) || strings.Contains(out, `"days"`) {
 		t.Errorf("got %s", out)
 	}
-	expect(t, s.ok(t, "usage", "reset", "acc_1", "--endpoint", "convert"), "Reset today's counts of convert for acc_1.\n")
-	expect(t, s.ok(t, "usage", "reset", "acc_1"), "Reset today's counts of all endpoints for acc_1.\n")
+	expect(t, s.ok(t, "usage", "reset", "acc_1", "--endpoint", "convert"), "Gave today's calls of convert back to acc_1.\n")
+	expect(t, s.ok(t, "usage", "reset", "acc_1"), "Gave today's calls of all endpoints back to acc_1.\n")
 	if out := s.ok(t, "usage", "show", "acc_1"); !strings.Contains(out, "convert     day     0 ") {
 		t.Errorf("after a reset: %s", out)
 	}

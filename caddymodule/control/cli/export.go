@@ -30,17 +30,13 @@ const monthLayout = "2006-01"
 // countDays is for how many days a gate keeps counts.
 const countDays = 400
 
-// exported is what an account used of one endpoint on a day.
-type exported struct {
-	Day string `json:"day"`
-	api.UsageCount
-}
-
 func (t *tool) exportUsage() *cobra.Command {
 	var month, format, output string
 	c := &cobra.Command{
-		Use: "export --month <month>", Short: "Exports what all accounts used in a month, for billing", Args: misuse.Arguments(0),
-		Long: "Writes one row for each day, account and endpoint with calls, in this order. Calls are counted by their cost. " +
+		Use: "export --month <month>", Short: "Exports what all accounts called in a month, for billing", Args: misuse.Arguments(0),
+		Long: "Writes one row for each account, day and endpoint with calls, account by account. Calls are counted by their cost. " +
+			"Credited is how many of them were given back by usage credit and usage reset: the audit log says by whom and why. " +
+			"Closed accounts are among the rows. " +
 			"Days are those of the gate's time zone. The rows of today are not final. A month that has not begun is refused.",
 		Example: "caddy tollgate usage export --month 2026-11 --output 2026-11.csv",
 	}
@@ -100,36 +96,36 @@ func (t *tool) begun(ctx context.Context, gate *client.Client, first time.Time) 
 	return err
 }
 
-// rowsOf reads the rows of the month that begins on a day. It keeps one page in
-// memory. An error is the last element.
-func rowsOf(ctx context.Context, gate *client.Client, first time.Time) iter.Seq2[exported, error] {
-	return func(yield func(exported, error) bool) {
-		for day := first; day.Month() == first.Month(); day = day.AddDate(0, 0, 1) {
-			for after, more := "", true; more; {
-				page, err := countsOfDay(ctx, gate, day.Format(time.DateOnly), after)
-				if err != nil {
-					yield(exported{}, err)
-					return
+// rowsOf reads the rows of the month that begins on a day. An error is the last
+// element. Each page has a timeout of its own: an export of many accounts takes
+// long.
+func rowsOf(ctx context.Context, gate *client.Client, first time.Time) iter.Seq2[api.UsageCount, error] {
+	return func(yield func(api.UsageCount, error) bool) {
+		for after := new(""); after != nil; {
+			next, err := pageOf(ctx, gate, first, *after, yield)
+			if err != nil {
+				if !errors.Is(err, errStopped) {
+					yield(api.UsageCount{}, err)
 				}
-				for _, count := range page.Counts {
-					if !yield(exported{page.Day, count}, nil) {
-						return
-					}
-				}
-				if more = page.Next != nil; more {
-					after = *page.Next
-				}
+				return
 			}
+			after = next
 		}
 	}
 }
 
-// countsOfDay gets a page. Each page has a timeout of its own: an export of
-// many accounts takes long.
-func countsOfDay(ctx context.Context, gate *client.Client, day, after string) (api.UsageCounts, error) {
+// errStopped says that nobody wants more rows.
+var errStopped = errors.New("stopped")
+
+func pageOf(ctx context.Context, gate *client.Client, first time.Time, after string, yield func(api.UsageCount, error) bool) (next *string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return gate.CountsOfDay(ctx, day, after, client.PageSize)
+	return gate.Counts(ctx, first.Format(monthLayout), after, client.PageSize, func(row api.UsageCount) error {
+		if !yield(row, nil) {
+			return errStopped
+		}
+		return nil
+	})
 }
 
 // write calls do with standard output, or with a file that appears only if do
@@ -150,7 +146,11 @@ func write(c *cobra.Command, path string, do func(context.Context, io.Writer) er
 	if err != nil {
 		return fmt.Errorf("making --output %q: %w", path, err)
 	}
-	err = errors.Join(do(ctx, file), file.Close())
+	err = do(ctx, file)
+	if err == nil {
+		err = file.Sync() // a bill that was written is there after a loss of power
+	}
+	err = errors.Join(err, file.Close())
 	if ctx.Err() != nil {
 		err = fmt.Errorf("writing --output %q: %w", path, context.Cause(ctx))
 	}
@@ -163,12 +163,15 @@ func write(c *cobra.Command, path string, do func(context.Context, io.Writer) er
 	return nil
 }
 
-func writeCSV(w io.Writer, rows iter.Seq2[exported, error]) error {
+func writeCSV(w io.Writer, rows iter.Seq2[api.UsageCount, error]) error {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"day", "account", "endpoint", "calls"}) // Error returns the error
+	_ = out.Write([]string{"day", "account", "endpoint", "calls", "credited", "label", "plan", "closed"}) // Error returns the error
 	for r, err := range rows {
 		if err == nil {
-			err = out.Write([]string{r.Day, r.Account, r.Endpoint, strconv.FormatInt(r.Calls, 10)})
+			err = out.Write([]string{
+				r.Day, r.Account, r.Endpoint, strconv.FormatInt(r.Calls, 10), strconv.FormatInt(r.Credited, 10),
+				r.Label, r.Plan, strconv.FormatBool(r.Closed),
+			})
 		}
 		if err != nil {
 			return err
@@ -179,7 +182,7 @@ func writeCSV(w io.Writer, rows iter.Seq2[exported, error]) error {
 }
 
 // writeJSON writes an array with one row on each line.
-func writeJSON(w io.Writer, rows iter.Seq2[exported, error]) error {
+func writeJSON(w io.Writer, rows iter.Seq2[api.UsageCount, error]) error {
 	out, comma := bufio.NewWriter(w), ""
 	_, _ = out.WriteString("[") // Flush returns the error
 	for r, err := range rows {

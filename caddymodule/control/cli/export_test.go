@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,9 +19,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // take counts one call on the day of the gate's clock.
@@ -67,20 +71,25 @@ func TestExport(t *testing.T) {
 	s.take(t, "acc_1", "convert", 3)
 	s.Advance(24 * time.Hour)
 	s.take(t, "acc_1", "convert", 4)
-	const november = `day,account,endpoint,calls
-2126-11-20,acc_1,batch,7
-2126-11-20,acc_1,currencies,1
-2126-11-20,acc_2,batch,7
-2126-11-20,acc_2,currencies,1
-2126-11-30,acc_1,convert,3
+	s.ok(t, "account", "delete", "acc_2")
+	expect(t, s.ok(t, "usage", "credit", "acc_1", "convert", "2", "--day", "2126-11-30", "--reason", "outage", "--id", "x1"), `
+ACCOUNT  ENDPOINT  DAY         CALLS  CREDITED  ID
+acc_1    convert   2126-11-30  2      2         x1
+`)
+	const head = "day,account,endpoint,calls,credited,label,plan,closed\n"
+	const november = head + `2126-11-20,acc_1,batch,7,0,,starter,false
+2126-11-20,acc_1,currencies,1,0,,starter,false
+2126-11-30,acc_1,convert,3,2,,starter,false
+2126-11-20,acc_2,batch,7,0,,starter,true
+2126-11-20,acc_2,currencies,1,0,,starter,true
 `
 	expect(t, s.ok(t, "usage", "export", "--month", "2126-11"), november)
 	expect(t, s.ok(t, "usage", "export", "--month", "2126-12", "--format", "json"), `
 [
-{"day":"2126-12-01","account":"acc_1","endpoint":"convert","calls":4}
+{"day":"2126-12-01","account":"acc_1","endpoint":"convert","calls":4,"credited":0,"label":"","plan":"starter","closed":false}
 ]
 `)
-	expect(t, s.ok(t, "usage", "export", "--month", "2126-10"), "day,account,endpoint,calls\n")
+	expect(t, s.ok(t, "usage", "export", "--month", "2126-10"), head)
 	if out := s.ok(t, "usage", "export", "--month", "2126-10", "--json"); !json.Valid([]byte(out)) {
 		t.Errorf("an empty month: %q", out)
 	}
@@ -140,32 +149,56 @@ func TestExportInterrupted(t *testing.T) {
 	}
 }
 
-// TestLongExport exports more accounts than a page has.
+// TestLongExport exports a whole month of many accounts and endpoints: pages end
+// by their size, and no answer is too long for the client.
 func TestLongExport(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	const accounts = 1500
+	accounts := 50
+	if storetest.Long() {
+		accounts = 1000
+	}
+	const endpoints, days = 130, 30 // November
+	first := s.Policy().Calendar.At(s.Now()).Day - 19
 	var ids []string
 	for n := range accounts {
 		ids = append(ids, fmt.Sprintf("acc_%04d", n))
 	}
 	for some := range slices.Chunk(ids, store.MaxBatch) {
 		_, errs := s.Opened().ChangeAccounts(t.Context(), some, func(_ int, account *store.Account, _ bool) error {
-			account.Plan = "starter"
+			account.Plan, account.Label = "starter", strings.Repeat("ä", store.MaxLabel)
 			return nil
 		})
 		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for n, id := range ids {
-		s.take(t, id, "convert", int64(n+1))
+	var want int64
+	for _, id := range ids {
+		for n := range endpoints * days {
+			call := store.Call{Account: id, Endpoint: fmt.Sprintf("endpoint_%03d", n%endpoints), Day: first + calendar.Day(n/endpoints), Cost: int64(n)}
+			if _, err := s.Opened().Take(t.Context(), call, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			want += call.Weight()
+		}
 	}
 	rows, err := csv.NewReader(strings.NewReader(s.ok(t, "usage", "export", "--month", "2126-11"))).ReadAll()
-	if err != nil || len(rows) != accounts+1 || !slices.IsSortedFunc(rows[1:], slices.Compare[[]string]) {
-		t.Fatalf("got %v, %d rows, want %d in order", err, len(rows), accounts+1)
+	inOrder := slices.IsSortedFunc(rows[1:], func(a, b []string) int {
+		return cmp.Or(cmp.Compare(a[1], b[1]), cmp.Compare(a[0], b[0]), cmp.Compare(a[2], b[2]))
+	})
+	if err != nil || len(rows) != accounts*endpoints*days+1 || !inOrder {
+		t.Fatalf("got %v, %d rows, want %d in order", err, len(rows), accounts*endpoints*days+1)
 	}
-	if want := []string{"2126-11-20", "acc_1499", "convert", "1500"}; !slices.Equal(rows[accounts], want) {
-		t.Errorf("the last row is %q, want %q", rows[accounts], want)
+	var got int64
+	for _, row := range rows[1:] {
+		calls, err := strconv.ParseInt(row[3], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += calls
+	}
+	if got != want {
+		t.Errorf("the rows have %d calls, want %d", got, want)
 	}
 }

@@ -38,7 +38,7 @@ Changed `+made+`.
 			t.Errorf("%s: got %s", args, out)
 		}
 	}
-	if out := s.ok(t, "usage", "reset", "ada@example.com"); out != "Reset today's counts of all endpoints for "+made+".\n" {
+	if out := s.ok(t, "usage", "reset", "ada@example.com"); out != "Gave today's calls of all endpoints back to "+made+".\n" {
 		t.Errorf("got %s", out)
 	}
 	if out := s.ok(t, "audit", "--account", "ada@example.com"); strings.Count(out, "key.revoke") != 1 {

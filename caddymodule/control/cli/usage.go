@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -35,12 +37,15 @@ func (t *tool) showUsage() *cobra.Command {
 }
 
 func (t *tool) resetUsage() *cobra.Command {
-	var endpoint string
+	var endpoint, reason string
 	c := &cobra.Command{
-		Use: "reset <account>", Short: "Resets today's counts", Args: misuse.Arguments(1),
+		Use: "reset <account>", Short: "Gives all calls of today back", Args: misuse.Arguments(1),
+		Long: "Gives all calls of today back in every limit of a day or a month, those of keys included. " +
+			"The count of calls stays: usage export shows them as credited.",
 		ValidArgsFunction: t.complete(accounts),
 	}
-	c.Flags().StringVar(&endpoint, "endpoint", "", "The endpoint whose count to reset (default: all)")
+	c.Flags().StringVar(&endpoint, "endpoint", "", "The endpoint whose calls to give back (default: all)")
+	c.Flags().StringVar(&reason, "reason", "", "Why, for the audit log")
 	t.completeFlag(c, "endpoint", endpoints)
 	c.RunE = perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 		what := "all endpoints"
@@ -55,7 +60,44 @@ func (t *tool) resetUsage() *cobra.Command {
 		if err != nil {
 			return "", err
 		}
-		return "Reset today's counts of " + what + " for " + account + ".", gate.ResetUsage(ctx, account, endpoint)
+		return "Gave today's calls of " + what + " back to " + account + ".", gate.ResetUsage(ctx, account, endpoint, reason)
+	})
+	return c
+}
+
+func (t *tool) creditUsage() *cobra.Command {
+	var credit api.CreditRequest
+	c := &cobra.Command{
+		Use: "credit <account> <endpoint> <calls>", Short: "Gives calls of a day back", Args: misuse.Arguments(3),
+		Long: "Gives calls of a day back in every limit of that day and month, those of keys included, but not more than were made " +
+			"and not given back before. The count of calls stays: usage export shows them as credited. " +
+			"With the same --id, a command that is repeated gives nothing back again.",
+		Example:           "caddy tollgate usage credit acc_1 convert 500 --day 2026-11-20 --reason 'outage of the rates'",
+		ValidArgsFunction: t.complete(accounts, endpoints),
+	}
+	c.Flags().StringVar(&credit.Day, "day", "", "The day of the calls, for example 2026-11-20 (default: today)")
+	c.Flags().StringVar(&credit.Reason, "reason", "", "Why, for the audit log")
+	c.Flags().StringVar(&credit.ID, "id", "", "Names the credit, so that it is made once (default: a new id)")
+	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (made api.Credit, err error) {
+		if credit.Calls, err = parseCalls("number of calls", args[2], ""); err != nil {
+			return made, err
+		}
+		account, err := accountOf(ctx, gate, args[0])
+		if err != nil {
+			return made, err
+		}
+		credit.Endpoint = args[1]
+		if credit.ID == "" {
+			credit.ID = rand.Text()
+		}
+		made, err = gate.Credit(ctx, account, credit)
+		if errors.Is(err, client.ErrUnreachable) {
+			err = fmt.Errorf("%w. If it is not known whether the calls were given back, repeat the command with --id %s", err, credit.ID)
+		}
+		return made, err
+	}, func(table io.Writer, made api.Credit) {
+		row(table, "ACCOUNT", "ENDPOINT", "DAY", "CALLS", "CREDITED", "ID")
+		row(table, made.Account, made.Endpoint, made.Day, strconv.FormatInt(made.Calls, 10), strconv.FormatInt(made.Credited, 10), made.ID)
 	})
 	return c
 }

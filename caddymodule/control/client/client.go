@@ -37,6 +37,10 @@ const jsonType = "application/json"
 // made a change whose answer was lost.
 var ErrUnreachable = errors.New("the gate is unreachable")
 
+// errTooLong is for an answer that is not read. The gate answers, so it is no
+// ErrUnreachable.
+var errTooLong = fmt.Errorf("the answer of the gate is longer than %d MiB", maxAnswer>>20)
+
 // ErrOther is returned with ErrUnreachable when another server answers.
 var ErrOther = errors.New("the answer is not that of a gate")
 
@@ -107,25 +111,34 @@ type answer struct {
 
 // send sends a request and reads the response, whatever its status is.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, in any) (got answer, err error) {
+	response, err := c.do(ctx, method, path, query, in)
+	if err != nil {
+		return got, err
+	}
+	defer response.Body.Close()
+	return read(response)
+}
+
+// do sends a request. The caller closes the body of the response.
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
 	var body io.Reader
 	mediaType := ""
 	if in != nil {
 		text, err := json.Marshal(in)
 		if err != nil {
-			return got, fmt.Errorf("encoding the request: %w", err)
+			return nil, fmt.Errorf("encoding the request: %w", err)
 		}
 		body, mediaType = bytes.NewReader(text), jsonType
 	}
 	request, err := c.request(ctx, method, path, query, body, mediaType)
 	if err != nil {
-		return got, err
+		return nil, err
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return got, lost(err)
+		return nil, lost(err)
 	}
-	defer response.Body.Close()
-	return read(response)
+	return response, nil
 }
 
 // read reads the whole body of a response.
@@ -135,7 +148,7 @@ func read(response *http.Response) (got answer, err error) {
 	case err != nil:
 		return got, lost(err)
 	case len(body) > maxAnswer:
-		return got, unreachable(errors.New("the answer is too long"))
+		return got, errTooLong
 	}
 	return answer{response.StatusCode, response.Header, body}, nil
 }
@@ -192,8 +205,8 @@ func isAnswer(out any) bool {
 		return out.Status != ""
 	case *api.RefusedPage:
 		return out.Refused != nil
-	case *api.UsageCounts:
-		return out.Counts != nil
+	case *api.Credit:
+		return out.Account != ""
 	case *api.UsageDocument:
 		return out.Account != ""
 	case *api.UsageTop:

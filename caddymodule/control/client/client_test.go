@@ -84,14 +84,19 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 		"ClearLimit not_found":        func() (any, error) { return nil, c.ClearLimit(ctx, "acc_1", "a/../b", "day") },
 		"ClearLimit invalid_period":   func() (any, error) { return nil, c.ClearLimit(ctx, "acc_1", "convert", "") },
 		"Usage":                       func() (any, error) { return c.Usage(ctx, "acc_1", 7) },
-		"ResetUsage":                  func() (any, error) { return nil, c.ResetUsage(ctx, "acc_1", "") },
-		"ResetUsage unknown_endpoint": func() (any, error) { return nil, c.ResetUsage(ctx, "acc_1", "a&b=c") },
+		"ResetUsage":                  func() (any, error) { return nil, c.ResetUsage(ctx, "acc_1", "", "") },
+		"ResetUsage unknown_endpoint": func() (any, error) { return nil, c.ResetUsage(ctx, "acc_1", "a&b=c", "") },
 		"Audit": func() (any, error) {
 			return c.Audit(ctx, client.AuditFilter{Account: "acc_2", NewestFirst: true}, "", 3)
 		},
-		"Refused":     func() (any, error) { return c.Refused(ctx, 3, "acc_2", "", 3) },
-		"CountsOfDay": func() (any, error) { return c.CountsOfDay(ctx, "2126-11-20", "", 3) },
-		"TopUsage":    func() (any, error) { return c.TopUsage(ctx, 3, 3) },
+		"Refused": func() (any, error) { return c.Refused(ctx, 3, "acc_2", "", 3) },
+		"Counts": func() (any, error) {
+			return c.Counts(ctx, "2126-11-20", "", 3, func(api.UsageCount) error { return nil })
+		},
+		"Credit": func() (any, error) {
+			return c.Credit(ctx, "acc_1", api.CreditRequest{Endpoint: "convert", Calls: 1, ID: "credit_1"})
+		},
+		"TopUsage": func() (any, error) { return c.TopUsage(ctx, 3, 3) },
 		"Explain not_found": func() (any, error) {
 			return c.Explain(ctx, client.Question{Method: "GET", Target: "/", Account: "acc_2"})
 		},
@@ -233,9 +238,6 @@ func TestUnreachable(t *testing.T) {
 		"no listener":               nil,
 		"a header that is none":     hijack("HTTP/1.1 200 OK\r\nada@example.com\r\n\r\n"),
 		"an answer that breaks off": hijack("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"plans\""),
-		"an answer without end": func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, `{"plans":[],"endpoints":[],"timezone":"UTC"}`+strings.Repeat(" ", 9<<20))
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -251,6 +253,19 @@ func TestUnreachable(t *testing.T) {
 				t.Errorf("the error says too much: %v", err)
 			}
 		})
+	}
+}
+
+// TestAnswerWithoutEnd: a gate that answers is not unreachable, whatever it answers.
+func TestAnswerWithoutEnd(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"plans":[],"endpoints":[],"timezone":"UTC"}`+strings.Repeat(" ", 9<<20))
+	}))
+	t.Cleanup(server.Close)
+	_, err := connect(t, server.URL, controltest.Secret).Plans(t.Context())
+	if err == nil || errors.Is(err, client.ErrUnreachable) || !strings.Contains(err.Error(), "longer than 8 MiB") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -40,11 +42,17 @@ func (c *Client) Usage(ctx context.Context, account string, days int) (api.Usage
 	return ofAccount[api.UsageDocument](ctx, c, http.MethodGet, account, "/usage", pageQuery("", 0, "days", number(days)), nil)
 }
 
-// ResetUsage sets today's count of one endpoint to zero, or the counts of all
-// endpoints if endpoint is empty.
-func (c *Client) ResetUsage(ctx context.Context, account, endpoint string) error {
-	_, err := ofAccount[none](ctx, c, http.MethodDelete, account, "/usage", pageQuery("", 0, "endpoint", endpoint), nil)
+// ResetUsage gives all calls of today back, of one endpoint, or of all if endpoint
+// is empty. The reason is for the audit log.
+func (c *Client) ResetUsage(ctx context.Context, account, endpoint, reason string) error {
+	_, err := ofAccount[none](ctx, c, http.MethodDelete, account, "/usage", pageQuery("", 0, "endpoint", endpoint, "reason", reason), nil)
 	return err
+}
+
+// Credit gives calls back. A request that is repeated with the same ID gives
+// nothing back again.
+func (c *Client) Credit(ctx context.Context, account string, credit api.CreditRequest) (api.Credit, error) {
+	return ofAccount[api.Credit](ctx, c, http.MethodPost, account, "/credits", nil, credit)
 }
 
 // AuditFilter selects entries of the audit log. Its zero value selects all.
@@ -75,11 +83,96 @@ func (c *Client) Refused(ctx context.Context, days int, account, after string, l
 	return call[api.RefusedPage](ctx, c, http.MethodGet, "/refused", query, nil)
 }
 
-// CountsOfDay returns what up to limit accounts used on a day, those after an
-// account. The day is a date such as 2026-11-20. Limit 0 is the default of
-// the gate.
-func (c *Client) CountsOfDay(ctx context.Context, day, after string, limit int) (api.UsageCounts, error) {
-	return call[api.UsageCounts](ctx, c, http.MethodGet, "/usage/counts", pageQuery(after, limit, "day", day), nil)
+// Counts calls row with what up to limit accounts called in a period, those after
+// an account, and returns the after of the next page or nil. The period is a day
+// such as 2026-11-20, or a month such as 2026-11. A page can have any size: the
+// rows are not in memory at once. An error of row is returned.
+func (c *Client) Counts(ctx context.Context, period, after string, limit int, row func(api.UsageCount) error) (next *string, err error) {
+	name := "day"
+	if len(period) == len("2026-11") {
+		name = "month"
+	}
+	response, err := c.do(ctx, http.MethodGet, "/usage/counts", pageQuery(after, limit, name, period), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	got := answer{status: response.StatusCode, header: response.Header}
+	if got.status != http.StatusOK || !got.is(jsonType) {
+		if got, err = read(response); err != nil {
+			return nil, err
+		}
+		return nil, got.decode(&none{})
+	}
+	var failed error
+	rows := false
+	err = eachMember(json.NewDecoder(response.Body), func(member string, d *json.Decoder) error {
+		switch member {
+		case "counts":
+			rows = true
+			return eachElement(d, func() error {
+				var count api.UsageCount
+				err := d.Decode(&count)
+				if err == nil {
+					failed = row(count)
+					err = failed
+				}
+				return err
+			})
+		case "next":
+			return d.Decode(&next)
+		}
+		return d.Decode(&json.RawMessage{})
+	})
+	var syntax *json.SyntaxError
+	switch {
+	case failed != nil:
+		return nil, failed
+	case errors.As(err, &syntax), err == nil && !rows:
+		return nil, got.other()
+	case err != nil:
+		return nil, lost(err)
+	}
+	return next, nil
+}
+
+// eachMember calls fn with each member of an object. fn decodes its value.
+func eachMember(d *json.Decoder, fn func(name string, d *json.Decoder) error) error {
+	if err := expect(d, json.Delim('{')); err != nil {
+		return err
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err == nil {
+			err = fn(fmt.Sprint(name), d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return expect(d, json.Delim('}'))
+}
+
+// eachElement calls fn for each element of an array. fn decodes it.
+func eachElement(d *json.Decoder, fn func() error) error {
+	if err := expect(d, json.Delim('[')); err != nil {
+		return err
+	}
+	for d.More() {
+		if err := fn(); err != nil {
+			return err
+		}
+	}
+	return expect(d, json.Delim(']'))
+}
+
+// expect reads a delimiter.
+func expect(d *json.Decoder, want json.Delim) error {
+	got, err := d.Token()
+	if err == nil && got != want {
+		err = &json.SyntaxError{Offset: d.InputOffset()}
+	}
+	return err
 }
 
 // TopUsage returns the busiest accounts of the last days, and those nearest

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"hash/maphash"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -121,9 +120,9 @@ func partChanges(id string, old, parts book.Parts) (changes []change) {
 
 // write writes steps. An account that is to be deleted is removed from memory
 // first, so that no further call is counted for it. It is there again if it is
-// not deleted. Its counts are deleted only when its document is, so that it never
-// lives on without them. An account that is created starts without those that are
-// left of the one before. An error of one step is in the step.
+// not deleted. The counts of its keys are deleted only when its document is, so
+// that it never lives on without them. An account is created only when the counts
+// of the one before are moved. An error of one step is in the step.
 func (s *Store) write(at time.Time, steps []*step) error {
 	if len(steps) == 0 {
 		return nil
@@ -138,7 +137,7 @@ func (s *Store) write(at time.Time, steps []*step) error {
 				}
 			}()
 		case !st.Before.Exists:
-			st.err = s.clearCounts(st.After.ID)
+			st.err = s.closeCounts(st.After.ID)
 		}
 	}
 	err := s.archive.writeDurably(func() (changes []change, err error) {
@@ -156,21 +155,22 @@ func (s *Store) write(at time.Time, steps []*step) error {
 	})
 	for _, st := range steps {
 		if st.written {
-			s.clearAfter(st)
+			s.deleteAfter(st)
 		}
 	}
 	return err
 }
 
-// clearAfter deletes the counts that a step on the disk leaves. They are harmless, so
-// an error does not make the step fail.
-func (s *Store) clearAfter(st *step) {
+// deleteAfter deletes the counts of keys that a step on the disk leaves. They are
+// harmless, so an error does not make the step fail, and a process that ends
+// before leaves them for store.CountsFor days.
+func (s *Store) deleteAfter(st *step) {
 	var err error
 	switch {
 	case st.IsDeletion():
-		err = s.clearCounts(st.After.ID)
+		err = s.deleteCounts(st.After.ID, st.Before.Counted(), true)
 	case len(st.After.Retired) > 0:
-		err = s.retire(st.After)
+		err = s.deleteCounts(st.After.ID, st.After.Retired, false)
 	}
 	if err != nil {
 		s.log.Error("deleting the counts of a deleted account or key", zap.String("account", st.After.ID), zap.Error(err))
@@ -205,8 +205,9 @@ func (s *Store) changes(st *step, at time.Time, claimed map[token.Hash]string) (
 			return nil, err
 		}
 		if st.IsDeletion() {
-			keys := strings.Join(append([]string{""}, st.Before.Counted()...), "\x00")
-			changes = append(changes, change{key: deletedKey(id), value: []byte(keys), joined: true})
+			mark := deletedRow(id, st.Before.Counted())
+			mark.joined = true
+			changes = append(changes, mark)
 		}
 	}
 	for _, k := range st.Put {

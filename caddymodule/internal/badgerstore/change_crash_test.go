@@ -27,7 +27,7 @@ func changedAccount(caller int) string { return fmt.Sprint("acc_changed_", calle
 // log meanwhile. Each change of an account has the next number. It is the label
 // of the account and the id of its only key, and it is in the audit log and in a
 // row of the account. It is acknowledged on standard output, after a call of the
-// account.
+// account and a credit of some of its calls.
 func changeAccounts(s badgerstore.TestStore) {
 	ctx := context.Background()
 	for caller := range changeCallers {
@@ -36,6 +36,9 @@ func changeAccounts(s badgerstore.TestStore) {
 				number, err := changeNext(ctx, s, changedAccount(caller))
 				if err == nil && number%5 > 0 {
 					_, err = s.Take(ctx, store.Call{Account: changedAccount(caller), Endpoint: "convert", At: now, Day: today}, nil, nil)
+				}
+				if err == nil {
+					err = s.Credit(ctx, changedAccount(caller), nil, today, map[string]int64{"convert": credited(number)})
 				}
 				if err != nil {
 					fmt.Fprintln(os.Stderr, err)
@@ -52,6 +55,9 @@ func changeAccounts(s badgerstore.TestStore) {
 		}
 	}
 }
+
+// credited is how many calls of an account are credited after a change.
+func credited(number int) int64 { return int64(number % 5 / 2) }
 
 func knownEvent(e store.Entry) *store.Event {
 	return &store.Event{ID: "evt_" + e.ID.String(), At: e.At, Known: now.Add(24 * time.Hour)}
@@ -95,8 +101,8 @@ func lastEntry(ctx context.Context, s badgerstore.TestStore, id string) (string,
 // TestKillDuringChanges kills a process that changes accounts, over and over: of
 // each change the document, the key, the row and the entry of the audit log are
 // there, or none of them. Those of acknowledged changes are there, and each
-// entry has its event, also those of which a process has made none. An account has
-// all its calls until it is deleted, and then none.
+// entry has its event, also those of which a process has made none. All calls of
+// an account, of those that had its id before and all credits are there.
 func TestKillDuringChanges(t *testing.T) {
 	kills := 25
 	if storetest.Long() {
@@ -122,10 +128,8 @@ type changed struct {
 	acknowledged, found [changeCallers]int
 	checked             store.EntryID // the last entry
 
-	calls bool // each change has a call
-	// lost is how many changes since the creation of an account have no call, and
-	// deletions how often it was deleted by then.
-	lost, deletions [changeCallers]int
+	calls bool               // each change has a call
+	lost  [changeCallers]int // changes without one
 }
 
 // killed runs a child, and kills it after so many changes.
@@ -184,24 +188,34 @@ func (c *changed) check(t *testing.T, s badgerstore.TestStore) {
 	}
 }
 
-// checkCounts checks that an account has a call for each change since its
-// creation. That of a change that was not acknowledged may be lost.
+// checkCounts checks that there is a call for each change that did not delete the
+// account. That of a change that was not acknowledged may be lost.
 func (c *changed) checkCounts(t *testing.T, s badgerstore.TestStore, caller int) {
 	t.Helper()
-	last := c.found[caller]
-	if deletions := last / 5; deletions != c.deletions[caller] {
-		c.lost[caller], c.deletions[caller] = 0, deletions
+	last, id := c.found[caller], changedAccount(caller)
+	counts := map[string]int{}
+	for _, key := range []string{"", store.Credited, store.Closed, store.ClosedCredited} {
+		counts[key] = int(countsOf(t, s, id, key)["convert"])
 	}
-	most := last%5 - c.lost[caller]
+	most := last - last/5 - c.lost[caller]
 	least := most
 	if last%5 > 0 && last != c.acknowledged[caller] {
 		least--
 	}
-	got := int(countsOf(t, s, changedAccount(caller), "")["convert"])
-	if got < least || got > most {
+	own, closed := counts[""]+counts[store.Credited], counts[store.Closed]+counts[store.ClosedCredited]
+	if got := own + closed; got < least || got > most {
 		t.Errorf("caller %d: after change %d there are %d calls, want %d to %d", caller, last, got, least, most)
 	}
-	c.lost[caller] += most - got
+	c.lost[caller] += most - own - closed
+	if last%5 == 0 {
+		return // the counts move to those of closed accounts when the next one is created
+	}
+	if own > last%5 || closed > last/5*4 {
+		t.Errorf("caller %d: after change %d the account has %d calls, and closed ones have %d", caller, last, own, closed)
+	}
+	if credit := int64(counts[store.Credited]); credit != credited(last) && credit != credited(last-1) {
+		t.Errorf("caller %d: after change %d there are credits of %d, want %d", caller, last, credit, credited(last))
+	}
 }
 
 // checkLog checks that the new entries have the next numbers, and that each has

@@ -3,7 +3,6 @@ package badgerstore
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,159 +12,168 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
-// Counts implements book.Engine. A day of which the archive lacks counts is
-// always in memory. A deleted account has none, also if they are not deleted yet.
+// ownCounts are the keys of an account's counts that are not of its keys, in
+// ascending order.
+var ownCounts = []string{"", store.Closed, store.ClosedCredited, store.Credited}
+
+// Counts implements book.Engine.
 func (s *Store) Counts(_ context.Context, account, key string, first, last calendar.Day) (list []store.Count, err error) {
-	err = s.ledger.Use(func() error {
-		if s.ledger.Deleted(account, 0) {
-			return nil
-		}
-		holder := ledger.Holder(account, key)
-		var archived []calendar.Day
-		for day := first; day <= last; day++ {
-			counts, loaded := s.ledger.Counts(holder, day)
-			if !loaded {
-				archived = append(archived, day)
-			}
-			list = append(list, counts...)
-		}
-		return s.archive.counts(holder, holder, archived, func(_ string, c store.Count) { list = append(list, c) })
-	})
+	counts, err := s.countsFrom(first, last, []string{account}, []string{key})
+	for _, c := range counts {
+		list = append(list, c.Count)
+	}
 	return list, err
 }
 
-// CountsOfAccounts implements book.Engine. The counts of a day in memory come
-// from there. Those of other days come from the archive, with one seek for each
-// day: accounts that List lists are beside each other.
-func (s *Store) CountsOfAccounts(_ context.Context, accounts []string, first, last calendar.Day) (list []store.AccountCount, err error) {
-	if len(accounts) == 0 {
-		return nil, nil
+// CountsOfAccounts implements book.Engine.
+func (s *Store) CountsOfAccounts(_ context.Context, accounts []string, first, last calendar.Day) ([]store.StoredCount, error) {
+	return s.countsFrom(first, last, accounts, ownCounts)
+}
+
+func (s *Store) countsFrom(first, last calendar.Day, accounts, keys []string) (list []store.StoredCount, err error) {
+	var days []calendar.Day
+	for day := first; day <= last; day++ {
+		days = append(days, day)
 	}
 	err = s.ledger.Use(func() error {
-		var archived []calendar.Day
-		for day := first; day <= last; day++ {
-			counts, loaded := s.loadedCounts(day, accounts)
-			if !loaded {
-				archived = append(archived, day)
-			}
-			list = append(list, counts...)
-		}
-		exists := make(map[string]bool, len(accounts))
-		for _, id := range accounts {
-			exists[id] = true
-		}
-		return s.archive.counts(accounts[0], accounts[len(accounts)-1], archived, func(holder string, c store.Count) {
-			if exists[holder] {
-				list = append(list, store.AccountCount{Account: holder, Count: c})
-			}
-		})
+		list, err = s.counts(days, accounts, keys)
+		return err
 	})
 	return list, err
 }
 
-// loadedCounts returns the counts of accounts if their day is in memory.
-func (s *Store) loadedCounts(day calendar.Day, accounts []string) (list []store.AccountCount, loaded bool) {
-	for _, id := range accounts {
-		counts, loaded := s.ledger.Counts(id, day)
+// counts returns the counts above zero of some keys of some accounts on some
+// days. All ascend. The counts of a day in memory come from there. A day of which
+// the archive lacks counts is always in memory. Those of other days come from the
+// archive, with one seek for each day: accounts that List lists are beside each
+// other.
+func (s *Store) counts(days []calendar.Day, accounts, keys []string) (list []store.StoredCount, err error) {
+	if len(accounts) == 0 || len(keys) == 0 {
+		return nil, nil
+	}
+	var archived []calendar.Day
+	for _, day := range days {
+		counts, loaded := s.loadedCounts(day, accounts, keys)
 		if !loaded {
-			return nil, false
+			archived = append(archived, day)
 		}
-		for _, c := range counts {
-			list = append(list, store.AccountCount{Account: id, Count: c})
+		list = append(list, counts...)
+	}
+	first, last := ledger.Holder(accounts[0], keys[0]), ledger.Holder(accounts[len(accounts)-1], keys[len(keys)-1])
+	err = s.archive.counts(first, last, archived, func(holder string, c store.Count) {
+		account, key, _ := strings.Cut(holder, ledger.KeySeparator)
+		_, ofAccount := slices.BinarySearch(accounts, account)
+		if _, ofKey := slices.BinarySearch(keys, key); ofAccount && ofKey {
+			list = append(list, store.StoredCount{Account: account, Key: key, Count: c})
+		}
+	})
+	return list, err
+}
+
+// loadedCounts returns the counts of a day if it is in memory. Those of one
+// account are of one instant.
+func (s *Store) loadedCounts(day calendar.Day, accounts, keys []string) (list []store.StoredCount, loaded bool) {
+	holders := make([]string, len(keys))
+	for _, account := range accounts {
+		for i, key := range keys {
+			holders[i] = ledger.Holder(account, key)
+		}
+		loaded := s.ledger.Counts(day, holders, func(i int, c store.Count) {
+			list = append(list, store.StoredCount{Account: account, Key: keys[i], Count: c})
+		})
+		if !loaded { // perhaps since the last account
+			return nil, false
 		}
 	}
 	return list, true
 }
 
-// ResetCounts implements book.Engine.
-func (s *Store) ResetCounts(_ context.Context, account string, keys []string, endpoint string, day calendar.Day) error {
+// Credit implements book.Engine.
+func (s *Store) Credit(_ context.Context, account string, keys []string, day calendar.Day, totals map[string]int64) error {
+	defer s.lock(account)()
+	holders := []string{account, ledger.Holder(account, store.Credited)}
+	for _, key := range keys {
+		holders = append(holders, ledger.Holder(account, key))
+	}
+	var edits []ledger.Edit
+	for endpoint, total := range totals {
+		edits = append(edits, ledger.Edit{Endpoint: endpoint, Day: day, Holders: holders, Change: func(used []int64) {
+			n := min(max(0, total-used[1]), used[0])
+			used[0] -= n
+			used[1] += n
+			for i := 2; i < len(used); i++ {
+				used[i] = max(0, used[i]-n)
+			}
+		}})
+	}
 	return s.ledger.Use(func() error {
-		counted, err := s.counted(account, append([]string{""}, keys...), day)
-		if err != nil {
-			return err
+		if !s.ledger.Exists(account) {
+			return nil
 		}
-		return s.ledger.Reset(slices.DeleteFunc(counted, func(c store.Call) bool { return endpoint != "" && c.Endpoint != endpoint })...)
+		return s.ledger.Edit(edits...)
 	})
 }
 
-// clearCounts deletes the counts that are left of a deleted account, and then
-// the row that says that there are some.
-func (s *Store) clearCounts(id string) error {
+// allCounts returns the counts of keys of an account on all days.
+func (s *Store) allCounts(account string, keys []string) ([]store.StoredCount, error) {
+	days, err := s.days()
+	if err != nil {
+		return nil, err
+	}
+	return s.counts(days, []string{account}, slices.Sorted(slices.Values(keys)))
+}
+
+// moveCounts adds counts to those of other keys of the account: to has the key
+// for each key. Counts of other keys are deleted. Each count moves in one step, so
+// that the end of the process loses none and leaves none twice.
+func (s *Store) moveCounts(counts []store.StoredCount, to map[string]string) error {
+	edits := make([]ledger.Edit, len(counts))
+	for i, c := range counts {
+		holders := []string{ledger.Holder(c.Account, c.Key)}
+		if key, moves := to[c.Key]; moves {
+			holders = append(holders, ledger.Holder(c.Account, key))
+		}
+		edits[i] = ledger.Edit{Endpoint: c.Endpoint, Day: c.Day, Holders: holders, Change: func(used []int64) {
+			if len(used) > 1 {
+				used[1] = ledger.Sum(used[1], used[0])
+			}
+			used[0] = 0
+		}}
+	}
+	return s.ledger.Edit(edits...)
+}
+
+// closeCounts moves the counts that are left of a deleted account, before another
+// account gets its id.
+func (s *Store) closeCounts(id string) error {
 	keys, err := s.archive.get(deletedKey(id))
 	if err != nil || keys == nil {
 		return err
 	}
-	days, err := s.days()
+	counts, err := s.allCounts(id, append(strings.Split(string(keys), "\x00"), store.Credited))
 	if err != nil {
 		return err
 	}
-	counted, err := s.counted(id, strings.Split(string(keys), "\x00"), days...)
-	if err != nil {
-		return err
-	}
-	if err := s.ledger.Reset(counted...); err != nil {
-		return err
-	}
-	return s.archive.write(change{key: deletedKey(id)})
+	return s.moveCounts(counts, map[string]string{"": store.Closed, store.Credited: store.ClosedCredited})
 }
 
-// clearDeleted is clearCounts for all accounts that were deleted when the process
-// died.
-func (s *Store) clearDeleted() error {
-	var ids []string
-	prefix := deletedKey("")
-	err := s.archive.scan(prefix, func(key, _ []byte) error {
-		ids = append(ids, string(key[len(prefix):]))
-		return nil
-	})
-	for _, id := range ids {
-		err = errors.Join(err, s.clearCounts(id))
-	}
-	return err
-}
-
-// retire sets all counters of the keys that an account no longer has to zero.
-// A process that ends before leaves them for store.CountsFor days.
-func (s *Store) retire(a *book.Account) error {
-	days, err := s.days()
+// deleteCounts deletes the counts of keys that an account no longer has. If the
+// account itself is deleted and has no counts, it leaves nothing.
+func (s *Store) deleteCounts(account string, keys []string, deleted bool) error {
+	counts, err := s.allCounts(account, append([]string{"", store.Credited}, keys...))
 	if err != nil {
 		return err
 	}
-	counted, err := s.counted(a.ID, a.Retired, days...)
-	if err != nil {
+	ofKeys := slices.DeleteFunc(slices.Clone(counts), func(c store.StoredCount) bool { return c.Key == "" || c.Key == store.Credited })
+	if err := s.moveCounts(ofKeys, nil); err != nil {
 		return err
 	}
-	return s.ledger.Reset(slices.DeleteFunc(counted, func(c store.Call) bool { return !slices.Contains(a.Retired, c.Key) })...)
-}
-
-// counted returns a call for each counter of some keys of an account on some
-// days; those of an empty key are of the account. Of a day that is not in memory
-// it returns all counters of the account and its keys, also of those that are
-// no longer stored.
-func (s *Store) counted(account string, keys []string, days ...calendar.Day) (calls []store.Call, err error) {
-	var archived []calendar.Day
-	for _, day := range days {
-		for _, key := range keys {
-			counts, loaded := s.ledger.Counts(ledger.Holder(account, key), day)
-			if !loaded { // perhaps since the last key
-				archived = append(archived, day)
-				break
-			}
-			for _, c := range counts {
-				calls = append(calls, store.Call{Account: account, Key: key, Endpoint: c.Endpoint, Day: day})
-			}
-		}
+	if deleted && len(ofKeys) == len(counts) {
+		return s.archive.write(change{key: deletedKey(account)})
 	}
-	// The holders of the keys follow that of the account without a gap: see
-	// ledger.Holder.
-	err = s.archive.counts(account, account+"\x02", archived, func(holder string, c store.Count) {
-		_, key, _ := strings.Cut(holder, ledger.KeySeparator)
-		calls = append(calls, store.Call{Account: account, Key: key, Endpoint: c.Endpoint, Day: c.Day})
-	})
-	return calls, err
+	return nil
 }
 
 // days returns all days that have counts, in ascending order. It seeks from day

@@ -3,8 +3,10 @@ package badgerstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,16 +35,18 @@ func TestDaysEnd(t *testing.T) {
 	}
 }
 
-// wantCounts checks whether accounts have counts of their own, of a key and of a
-// key that is no longer stored.
-func wantCounts(t *testing.T, s TestStore, accounts map[string]bool) {
+// wantCounts checks how many counts accounts have under a key, on the two days of
+// countedAccounts. A key that ends with an underscore has the id behind it.
+func wantCounts(t *testing.T, s TestStore, key string, accounts map[string]int) {
 	t.Helper()
 	for id, want := range accounts {
-		for _, key := range []string{"", "key_" + id, "key_gone"} {
-			got, err := s.Counts(t.Context(), id, key, today-30, today)
-			if err != nil || (len(got) > 0) != want {
-				t.Errorf("counts of %s and key %q: got %v, %v", id, key, got, err)
-			}
+		of := key
+		if strings.HasSuffix(key, "_") {
+			of += id
+		}
+		got, err := s.Counts(t.Context(), id, of, today-9, today)
+		if err != nil || len(got) != want {
+			t.Errorf("counts of %s and key %q: got %v, %v, want %d", id, of, got, err, want)
 		}
 	}
 }
@@ -62,8 +66,7 @@ func countedAccounts(t *testing.T, dir string) TestStore {
 		take(t, s, store.Call{Account: id, Key: "key_" + id, Endpoint: "convert", Day: today})
 		err := writeDurably(s,
 			countRow(appendCountKey(nil, today-9, id, "convert"), 7),
-			countRow(appendCountKey(nil, today-9, ledger.Holder(id, "key_"+id), "convert"), 7),
-			countRow(appendCountKey(nil, today-9, ledger.Holder(id, "key_gone"), "convert"), 7))
+			countRow(appendCountKey(nil, today-9, ledger.Holder(id, "key_"+id), "convert"), 7))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,8 +75,8 @@ func countedAccounts(t *testing.T, dir string) TestStore {
 }
 
 // TestDeletionOfKeyCounts: a deletion that fails keeps the counts and can be
-// repeated, and then no counter of a key is left: none of a day in memory, none of
-// an archived day, and none of a key that is no longer stored.
+// repeated, and then no counter of a key is left: none of a day in memory, and none
+// of an archived day. Those of the account stay.
 func TestDeletionOfKeyCounts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -87,15 +90,16 @@ func TestDeletionOfKeyCounts(t *testing.T) {
 	if grant, err := s.Grant(t.Context(), token.Hash{byte(len("acc_1"))}, time.Now()); err != nil || grant.Key != "key_acc_1" {
 		t.Errorf("after the failed deletion the key grants %+v, %v", grant, err)
 	}
-	wantCounts(t, s, map[string]bool{"acc_1": true, "acc_10": true})
+	wantCounts(t, s, "key_", map[string]int{"acc_1": 2, "acc_10": 2})
 	wantUsed(t, s, call("convert", today), 1)
 	if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
 		t.Fatalf("again: %v", err)
 	}
 	for range 2 {
-		wantCounts(t, s, map[string]bool{"acc_1": false, "acc_10": true})
-		if rows := s.rowsBelow(t, deletedKey("")); len(rows) > 0 {
-			t.Errorf("left are %q", rows)
+		wantCounts(t, s, "key_", map[string]int{"acc_1": 0, "acc_10": 2})
+		wantCounts(t, s, "", map[string]int{"acc_1": 2, "acc_10": 2})
+		if rows := s.rowsBelow(t, deletedKey("")); !slices.Equal(rows, []string{string(deletedKey("acc_1"))}) {
+			t.Errorf("deleted are %q", rows)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -113,10 +117,10 @@ func (s TestStore) rowsBelow(t *testing.T, prefix []byte) (keys []string) {
 	return keys
 }
 
-// TestDeletionWithoutCounts: an account is deleted, and the process dies or the
-// log fails before its counts are. They do not count again, also not for the
-// next account with the id.
-func TestDeletionWithoutCounts(t *testing.T) {
+// TestDeletionWithoutKeyCounts: an account is deleted, and the process dies or the
+// log fails before the counts of its keys are. They are deleted when the next
+// account gets the id, and those of the account are then those of a closed one.
+func TestDeletionWithoutKeyCounts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := countedAccounts(t, dir)
@@ -125,10 +129,7 @@ func TestDeletionWithoutCounts(t *testing.T) {
 	if err := s.DeleteAccount(t.Context(), "acc_1"); !errors.Is(err, errLost) {
 		t.Errorf("got %v, want %v", err, errLost)
 	}
-	if rows := s.rowsBelow(t, deletedKey("")); len(rows) != 1 || len(s.rowsBelow(t, countsPrefix(today-9, "acc_1"))) == 0 {
-		t.Errorf("the counts are gone, deleted are %q", rows)
-	}
-	wantCounts(t, s, map[string]bool{"acc_1": false, "acc_10": true})
+	wantCounts(t, s, "key_", map[string]int{"acc_1": 2, "acc_10": 2})
 	crashed := t.TempDir()
 	if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
@@ -138,20 +139,30 @@ func TestDeletionWithoutCounts(t *testing.T) {
 		if _, err := s.Get(t.Context(), "acc_1"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: got %v, want no account", name, err)
 		}
-		left := s.rowsBelow(t, deletedKey(""))
-		if name == "the next process" && (len(left) > 0 || len(s.rowsBelow(t, countsPrefix(today-9, "acc_1"))) > 0) {
-			t.Errorf("%s: the counts are left, and %q", name, left)
-		}
 		if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 			t.Fatal(err)
 		}
-		wantCounts(t, s, map[string]bool{"acc_1": false, "acc_10": true})
+		wantCounts(t, s, "key_", map[string]int{"acc_1": 0, "acc_10": 2})
+		wantCounts(t, s, "", map[string]int{"acc_1": 0, "acc_10": 2})
+		wantCounts(t, s, store.Closed, map[string]int{"acc_1": 2, "acc_10": 0})
 		wantUsed(t, s, call("convert", today), 0)
 		if rows := s.rowsBelow(t, deletedKey("")); len(rows) > 0 {
 			t.Errorf("%s: left are %q", name, rows)
 		}
 		take(t, s, call("convert", today))
 		wantUsed(t, s, call("convert", today), 1)
+	}
+}
+
+// TestDeletionOfAnUnusedAccount: an account without counts leaves nothing.
+func TestDeletionOfAnUnusedAccount(t *testing.T) {
+	t.Parallel()
+	s := openWith(t, time.Now(), "acc_1")
+	if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
+		t.Fatal(err)
+	}
+	if rows := s.rowsBelow(t, deletedKey("")); len(rows) > 0 {
+		t.Errorf("left are %q", rows)
 	}
 }
 
@@ -181,9 +192,11 @@ func TestRetiringFails(t *testing.T) {
 func TestFailedSyncIsFinal(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(TestStore) error{
-		"a reset of a day that is not in memory": func(s TestStore) error { return s.ResetCounts(t.Context(), "acc_1", nil, "", today) },
-		"a deletion":                             func(s TestStore) error { return s.DeleteAccount(t.Context(), "acc_1") },
-		"a revocation":                           func(s TestStore) error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) },
+		"a credit of a day that is not in memory": func(s TestStore) error {
+			return s.Credit(t.Context(), "acc_1", nil, today, map[string]int64{"convert": 1})
+		},
+		"a deletion":   func(s TestStore) error { return s.DeleteAccount(t.Context(), "acc_1") },
+		"a revocation": func(s TestStore) error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) },
 	} {
 		s := openHere(t, t.TempDir(), Options{})
 		if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
@@ -215,16 +228,22 @@ func TestFailedSyncIsFinal(t *testing.T) {
 	}
 }
 
-// TestCountedWhileADayIsDropped: the counters of all keys are found, also if
-// the day is dropped from memory meanwhile.
-func TestCountedWhileADayIsDropped(t *testing.T) {
+// TestCountsWhileADayIsDropped: the counts of all accounts are found, each once,
+// also if the day is dropped from memory meanwhile.
+func TestCountsWhileADayIsDropped(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	const last = "key_last"
-	keys := append(slices.Repeat([]string{"key_other"}, 1000), last)
+	accounts := []string{"acc_1"}
+	for i := range 1000 {
+		accounts = append(accounts, fmt.Sprintf("acc_1%04d", i))
+	}
+	accounts = append(accounts, "acc_2")
 	ofKey := call("convert", today)
-	ofKey.Key = last
+	ofKey.Key = "key_1"
+	other := ofKey
+	other.Account = "acc_2"
 	take(t, s, ofKey)
+	take(t, s, other)
 	endSegment(t, s)
 	var done sync.WaitGroup
 	ctx, stop := context.WithCancel(t.Context())
@@ -237,9 +256,9 @@ func TestCountedWhileADayIsDropped(t *testing.T) {
 		}
 	})
 	for range 500 {
-		calls, err := s.counted("acc_1", keys, today)
-		if err != nil || !slices.ContainsFunc(calls, func(c store.Call) bool { return c.Key == last }) {
-			t.Errorf("got %v, %v, want a call of %s", calls, err, last)
+		counts, err := s.CountsOfAccounts(ctx, accounts, today, today)
+		if err != nil || len(counts) != 2 {
+			t.Errorf("got %v, %v, want one of acc_1 and one of acc_2", counts, err)
 			break
 		}
 	}

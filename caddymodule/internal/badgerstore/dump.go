@@ -18,8 +18,7 @@ import (
 // store.ErrClosed when the store is closed meanwhile.
 func (s *Store) Dump(ctx context.Context, spaces []book.Space, write func(book.Piece) error) error {
 	// An account that is deleted and created again before the snapshot could get
-	// the counts of the deleted one, because the deletion of the counts is in
-	// the log.
+	// the counts of the deleted one, because they are moved in the log.
 	unlock := sync.OnceFunc(s.lockAll())
 	defer unlock()
 	return s.ledger.Use(func() error {

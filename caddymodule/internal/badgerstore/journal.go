@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dgraph-io/badger/v4"
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -292,11 +293,39 @@ func (j *journal) LoadHolder(holder string, days []calendar.Day, fn func(endpoin
 	return j.archive.counts(holder, holder, days, func(_ string, c store.Count) { fn(c.Endpoint, c.Used) })
 }
 
-// Clear implements ledger.Log.
-func (j *journal) Clear(calls []store.Call) error {
-	changes := make([]change, len(calls))
-	for i, call := range calls {
-		changes[i] = change{key: appendCountKey(nil, call.Day, ledger.Holder(call.Account, call.Key), call.Endpoint)}
+// Edit implements ledger.Log. Each edit is in one transaction.
+func (j *journal) Edit(edits []ledger.Edit) error {
+	return j.archive.writeDurably(func() (changes []change, err error) {
+		err = j.archive.view(func(txn *badger.Txn) error {
+			for _, e := range edits {
+				of, err := editTxn(txn, &e)
+				if err != nil {
+					return err
+				}
+				changes = append(changes, of...)
+			}
+			return nil
+		})
+		return changes, err
+	})
+}
+
+// editTxn returns the rows that an edit changes, which belong together.
+func editTxn(txn *badger.Txn, e *ledger.Edit) (rows []change, err error) {
+	used := make([]int64, len(e.Holders))
+	for i, holder := range e.Holders {
+		value, err := valueTxn(txn, appendCountKey(nil, e.Day, holder, e.Endpoint))
+		if err == nil && value != nil {
+			used[i], err = parseCount(value)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	return j.archive.writeDurably(func() ([]change, error) { return changes, nil })
+	e.Run(used, func(holder string, used int64) {
+		row := countRow(appendCountKey(nil, e.Day, holder, e.Endpoint), uint64(used))
+		row.joined = len(rows) > 0
+		rows = append(rows, row)
+	})
+	return rows, nil
 }

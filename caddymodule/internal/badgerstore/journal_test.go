@@ -3,6 +3,7 @@ package badgerstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -155,12 +156,12 @@ func TestDayStaysUntilArchived(t *testing.T) {
 	take(t, s, old)
 	later := time.Unix(int64(today+30)*86400, 0)
 	s.forget(later)
-	if _, loaded := s.ledger.Counts("acc_1", today); !loaded {
+	if !slices.Contains(s.ledger.Days(), today) {
 		t.Fatalf("a day was let go while the log had rows of it")
 	}
 	endSegment(t, s)
 	s.forget(later)
-	if _, loaded := s.ledger.Counts("acc_1", today); loaded {
+	if slices.Contains(s.ledger.Days(), today) {
 		t.Errorf("a day that is over stays in memory")
 	}
 	counts, err := s.Counts(t.Context(), "acc_1", "", today, today)
@@ -210,7 +211,9 @@ func TestSyncs(t *testing.T) {
 		s := openHere(t, t.TempDir(), Options{Sync: always})
 		var old []change
 		for back := range calendar.Day(30) {
-			old = append(old, countRow(appendCountKey(nil, today-back-1, "acc_1", "convert"), 7))
+			for _, holder := range []string{"acc_1", ledger.Holder("acc_1", "key_1")} {
+				old = append(old, countRow(appendCountKey(nil, today-back-1, holder, "convert"), 7))
+			}
 		}
 		if err := s.archive.write(old...); err != nil {
 			t.Fatal(err)
@@ -251,7 +254,24 @@ func TestSyncs(t *testing.T) {
 				_, err := s.ledger.Take(call("convert", today), Daily("convert", 100), make([]store.Room, 1))
 				return err
 			}},
-			{"reset", 0, 1, func() error { return s.ResetCounts(t.Context(), "acc_1", nil, "convert", today) }},
+			{"call of a key", 0, takes, func() error {
+				ofKey := call("convert", today)
+				ofKey.Key = "key_1"
+				_, err := s.Take(t.Context(), ofKey, nil, nil)
+				return err
+			}},
+			{"credit", 0, 1, func() error {
+				return s.Credit(t.Context(), "acc_1", []string{"key_1"}, today, map[string]int64{"convert": 1, "rates": 1})
+			}},
+			{"credit of a day that is not in memory", 1, 1, func() error {
+				return s.Credit(t.Context(), "acc_1", []string{"key_1"}, today-1, map[string]int64{"convert": 1})
+			}},
+			{"call of a key again", 0, takes, func() error {
+				ofKey := call("convert", today)
+				ofKey.Key = "key_1"
+				_, err := s.Take(t.Context(), ofKey, nil, nil)
+				return err
+			}},
 			{"login attempt", takes, 0, func() error {
 				return s.Save(t.Context(), []login.Row{{Key: []byte("ip"), Value: []byte("row"), ExpiresAt: time.Now().Add(time.Hour)}})
 			}},
@@ -264,8 +284,9 @@ func TestSyncs(t *testing.T) {
 				}
 				return nil
 			}},
-			// The counts of all days are deleted with one write.
-			{"deletion", 2, 2, func() error { return s.DeleteAccount(t.Context(), "acc_1") }},
+			// The counts of its keys on days in memory are deleted with one write,
+			// and those of all other days with another one.
+			{"deletion", 2, 3, func() error { return s.DeleteAccount(t.Context(), "acc_1") }},
 		}
 		for _, step := range steps {
 			archive.Store(0)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -17,8 +18,8 @@ import (
 //	m format              the version of the format
 //	m log                 the first segment of the log that is still needed
 //	m changes             the number of the last change
-//	m deleted account     the account was deleted and may have counts left: its
-//	                      keys that have some, with a NUL before each
+//	m deleted account     the account was deleted and may have counts: its keys
+//	                      that may have some, with a NUL before each
 //	a account             the account part of a document; see book.Parts
 //	k account             its keys
 //	g account             its login tokens
@@ -46,9 +47,16 @@ const maxText = 2 << 10
 // errCorrupt says that a row cannot be decoded.
 var errCorrupt = errors.New("row is damaged")
 
-// deletedKey is the key of the row of a deleted account that may have counts left.
+// deletedKey is the key of the row of a deleted account that may have counts.
 func deletedKey(account string) []byte {
 	return append(append([]byte{prefixMeta}, "deleted "...), account...)
+}
+
+// deletedRow is this row. It expires after all of these counts: the day of one
+// can be some days ahead of the clock.
+func deletedRow(account string, keys []string) change {
+	value := strings.Join(append([]string{""}, keys...), "\x00")
+	return change{key: deletedKey(account), value: []byte(value), expires: time.Now().AddDate(0, 0, store.CountsFor+7)}
 }
 
 // partKey is the key of a part of a document.

@@ -30,8 +30,8 @@ const (
 	// expireInOrder are the kinds of rows that expire in the order of their
 	// keys, or never: behind the first row that is not past its time there is
 	// none that is.
-	expireInOrder = string(prefixMeta) + string(prefixAccount) + string(prefixKeys) +
-		string(prefixLogins) + string(prefixCount) + string(prefixEntry)
+	expireInOrder = string(prefixAccount) + string(prefixKeys) + string(prefixLogins) +
+		string(prefixCount) + string(prefixEntry)
 )
 
 // purger deletes the rows that are past their time.

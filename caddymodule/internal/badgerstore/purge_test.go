@@ -129,7 +129,7 @@ func TestPurge(t *testing.T) {
 		step = purgeRows
 	}
 	many := step*3/2 + 1 // more than a step
-	prefixes := []byte{prefixCount, prefixRow, prefixAttempt, prefixSpace, prefixEntry}
+	prefixes := []byte{prefixMeta, prefixCount, prefixRow, prefixAttempt, prefixSpace, prefixEntry}
 	for _, prefix := range prefixes {
 		var rows []change
 		for i := range many {

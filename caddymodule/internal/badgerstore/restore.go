@@ -48,6 +48,7 @@ func (a *archive) restore(pieces iter.Seq2[book.Piece, error]) error {
 	}
 	var rows []change
 	size, now := 0, time.Now()
+	exists := map[string]bool{}
 	for piece, err := range pieces {
 		if err != nil {
 			return err
@@ -55,6 +56,12 @@ func (a *archive) restore(pieces iter.Seq2[book.Piece, error]) error {
 		more, err := pieceChanges(piece)
 		if err != nil {
 			return err
+		}
+		if piece.Document != nil {
+			exists[piece.Document.ID] = true
+		}
+		if c := piece.Count; c != nil && !exists[c.Account] {
+			more = append(more, deletedRow(c.Account, nil))
 		}
 		for _, row := range more {
 			if row.value != nil && (row.expires.IsZero() || now.Before(row.expires)) {

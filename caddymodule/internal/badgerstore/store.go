@@ -205,7 +205,7 @@ func (s *Store) begin(o Options) (err error) {
 	}
 	s.ledger = ledger.New(s.journal)
 	s.journal.counts = s.ledger.Moved
-	if err := errors.Join(s.loadEntries(), s.load(), s.clearDeleted()); err != nil {
+	if err := errors.Join(s.loadEntries(), s.load()); err != nil {
 		return errors.Join(err, s.journal.log.Close())
 	}
 	return nil

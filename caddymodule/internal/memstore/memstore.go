@@ -22,8 +22,9 @@ import (
 type engine struct {
 	mu         sync.Mutex // guards what follows
 	accounts   map[string]*account
-	holders    map[token.Hash]string // the account that got a token last
-	spaces     map[string]rows       // those with a name
+	counts     map[string]map[counter]int64 // by account, also of deleted ones
+	holders    map[token.Hash]string        // the account that got a token last
+	spaces     map[string]rows              // those with a name
 	log        []book.LogEntry
 	lastID     store.EntryID
 	lastHandle store.Handle
@@ -32,7 +33,7 @@ type engine struct {
 type account struct {
 	*book.Account
 	handle  store.Handle
-	counts  map[counter]int64
+	counts  map[counter]int64 // those of the engine
 	buckets map[pace]store.Bucket
 	rows    rows
 }
@@ -53,7 +54,7 @@ type rows map[string]book.Row
 
 // New returns an empty engine.
 func New() book.Engine {
-	return &engine{accounts: map[string]*account{}, holders: map[token.Hash]string{}, spaces: map[string]rows{}}
+	return &engine{accounts: map[string]*account{}, counts: map[string]map[counter]int64{}, holders: map[token.Hash]string{}, spaces: map[string]rows{}}
 }
 
 // lock locks the engine until the end of the function that defers it.
@@ -126,7 +127,7 @@ func (e *engine) Take(_ context.Context, call store.Call, limits []store.Limit, 
 	if slices.ContainsFunc(rooms, func(room store.Room) bool { return room.Remaining < cost }) {
 		return false, nil
 	}
-	a.count(&call, cost)
+	e.count(&call, cost)
 	for _, limit := range limits {
 		if limit.Period.IsPace() {
 			bucket := a.buckets[paceOf(&call, limit)]
@@ -150,18 +151,21 @@ func (e *engine) Rooms(_ context.Context, call store.Call, limits []store.Limit,
 
 func (e *engine) GiveBack(_ context.Context, call store.Call) error {
 	defer e.lock()()
-	if a := e.find(call.Account, call.Handle); a != nil {
-		a.count(&call, -call.Weight())
+	if e.find(call.Account, call.Handle) != nil || e.accounts[call.Account] == nil {
+		e.count(&call, -call.Weight())
 	}
 	return nil
 }
 
 // count adds to the counters of a call: that of the account, and with a Key
 // that of the key. None falls below zero.
-func (a *account) count(call *store.Call, cost int64) {
+func (e *engine) count(call *store.Call, cost int64) {
+	counts := e.counts[call.Account]
 	for _, key := range slices.Compact([]string{"", call.Key}) {
 		c := counter{key, store.Count{Day: call.Day, Endpoint: call.Endpoint}}
-		a.counts[c] = max(0, a.counts[c]+cost)
+		if n := max(0, counts[c]+cost); n != counts[c] {
+			counts[c] = n
+		}
 	}
 }
 
@@ -190,7 +194,7 @@ func (a *account) setRooms(call *store.Call, limits []store.Limit, rooms []store
 			first, last = call.Day.Month()
 		}
 		left := limit.Max
-		for c := range a.usedOn(keyOf(call, limit), first, last) {
+		for c := range usedOn(a.counts, keyOf(call, limit), first, last) {
 			if c.Endpoint == limit.Endpoint || limit.Endpoint == store.All && c.Endpoint != call.Except {
 				left -= c.Used
 			}
@@ -201,9 +205,9 @@ func (a *account) setRooms(call *store.Call, limits []store.Limit, rooms []store
 
 // usedOn returns the counts above zero of a key, or of the account if key is
 // empty, on the days from first to last.
-func (a *account) usedOn(key string, first, last calendar.Day) iter.Seq[store.Count] {
+func usedOn(counts map[counter]int64, key string, first, last calendar.Day) iter.Seq[store.Count] {
 	return func(yield func(store.Count) bool) {
-		for c, used := range a.counts {
+		for c, used := range counts {
 			if c.Used = used; used > 0 && c.key == key && first <= c.Day && c.Day <= last && !yield(c.Count) {
 				return
 			}
@@ -211,32 +215,60 @@ func (a *account) usedOn(key string, first, last calendar.Day) iter.Seq[store.Co
 	}
 }
 
-func (e *engine) Counts(_ context.Context, id, key string, first, last calendar.Day) (list []store.Count, err error) {
+func (e *engine) Counts(_ context.Context, id, key string, first, last calendar.Day) ([]store.Count, error) {
 	defer e.lock()()
-	if a := e.accounts[id]; a != nil {
-		list = slices.Collect(a.usedOn(key, first, last))
-	}
-	return list, nil
+	return slices.Collect(usedOn(e.counts[id], key, first, last)), nil
 }
 
-func (e *engine) CountsOfAccounts(ctx context.Context, ids []string, first, last calendar.Day) (list []store.AccountCount, err error) {
+func (e *engine) CountsOfAccounts(_ context.Context, ids []string, first, last calendar.Day) (list []store.StoredCount, err error) {
+	defer e.lock()()
 	for _, id := range ids {
-		counts, _ := e.Counts(ctx, id, "", first, last) // never fails
-		for _, c := range counts {
-			list = append(list, store.AccountCount{Account: id, Count: c})
+		for _, key := range []string{"", store.Credited, store.Closed, store.ClosedCredited} {
+			for c := range usedOn(e.counts[id], key, first, last) {
+				list = append(list, store.StoredCount{Account: id, Key: key, Count: c})
+			}
 		}
 	}
 	return list, nil
 }
 
-func (e *engine) ResetCounts(_ context.Context, id string, keys []string, endpoint string, day calendar.Day) error {
+func (e *engine) Credit(_ context.Context, id string, keys []string, day calendar.Day, totals map[string]int64) error {
 	defer e.lock()()
-	if a := e.accounts[id]; a != nil {
-		maps.DeleteFunc(a.counts, func(c counter, _ int64) bool {
-			return c.Day == day && (endpoint == "" || c.Endpoint == endpoint) && (c.key == "" || slices.Contains(keys, c.key))
-		})
+	if e.accounts[id] == nil {
+		return nil
+	}
+	counts := e.counts[id]
+	for endpoint, total := range totals {
+		of := store.Count{Day: day, Endpoint: endpoint}
+		used, credited := counter{"", of}, counter{store.Credited, of}
+		n := min(max(0, total-counts[credited]), counts[used])
+		counts[credited] += n
+		for _, key := range append([]string{""}, keys...) {
+			c := counter{key, of}
+			counts[c] = max(0, counts[c]-n)
+		}
 	}
 	return nil
+}
+
+// close deletes the counts of keys of an account that is deleted.
+func (e *engine) close(id string) {
+	maps.DeleteFunc(e.counts[id], func(c counter, _ int64) bool { return c.key != "" && c.key[0] != '~' })
+}
+
+// begin makes room for the counts of a new account.
+func (e *engine) begin(id string) {
+	counts := map[counter]int64{}
+	for c, used := range e.counts[id] {
+		switch c.key {
+		case "":
+			c.key = store.Closed
+		case store.Credited:
+			c.key = store.ClosedCredited
+		}
+		counts[c] += used
+	}
+	e.counts[id] = counts
 }
 
 func (e *engine) Change(_ context.Context, at time.Time, ids []string, edit func(int, *book.Account) error) []error {
@@ -250,9 +282,10 @@ func (e *engine) Change(_ context.Context, at time.Time, ids []string, edit func
 
 func (e *engine) change(at time.Time, id string, edit func(*book.Account) error) error {
 	a := e.accounts[id]
-	if a == nil {
+	isNew := a == nil
+	if isNew {
 		e.lastHandle++
-		a = &account{handle: e.lastHandle, counts: map[counter]int64{}, buckets: map[pace]store.Bucket{}, rows: rows{}}
+		a = &account{handle: e.lastHandle, buckets: map[pace]store.Bucket{}, rows: rows{}}
 	}
 	step, err := book.NewStep(id, a.Account, at, time.Now(), edit)
 	if err != nil {
@@ -276,10 +309,16 @@ func (e *engine) change(at time.Time, id string, edit func(*book.Account) error)
 		l.ID = e.lastID
 		e.log = append(e.log, l)
 	}
-	if delete(e.accounts, id); step.After.Exists {
-		a.Account = step.After.Clone()
-		e.accounts[id] = a
+	if !step.After.Exists {
+		delete(e.accounts, id)
+		e.close(id)
+		return nil
 	}
+	if isNew {
+		e.begin(id)
+	}
+	a.Account, a.counts = step.After.Clone(), e.counts[id]
+	e.accounts[id] = a
 	return nil
 }
 

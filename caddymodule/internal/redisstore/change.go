@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
@@ -150,10 +151,13 @@ func (c *change) limitTime(at int64) {
 	}
 }
 
+// isCreation tells whether the change creates the account.
+func (c *change) isCreation() bool { return c.before == nil && c.step.After.Exists }
+
 // list adds a new account to the list of all accounts. It comes before the
 // document, so that no account is missing in the list.
 func (c *change) list(ctx context.Context) error {
-	if c.before != nil || !c.step.After.Exists {
+	if !c.isCreation() {
 		return nil
 	}
 	c.handle = newNumber()
@@ -220,17 +224,29 @@ func (c *change) request() (keys, args []string) {
 	if c.before != nil {
 		version = c.before.version
 	}
-	for _, key := range after.Retired {
-		keys = append(keys, c.monthsOf(key)...)
-	}
-	if c.step.IsDeletion() {
-		keys = append(keys, append(c.monthsOf(""), c.accountKey(c.id))...)
-		keys = append(keys, space...)
-		for _, key := range c.step.Before.Counted() {
-			keys = append(keys, c.monthsOf(key)...)
+	months, expiries := c.allMonths(), []string(nil)
+	addCounts := func(holders ...string) {
+		for _, holder := range holders {
+			for _, month := range months {
+				keys = append(keys, c.countsKey(c.id, holder, monthOf(month)))
+			}
 		}
 	}
-	args = append([]string{version, decimal(c.until), strconv.Itoa(len(fields) / 2)}, fields...)
+	if c.isCreation() {
+		// A closed account may have had the id. Its counts, the first two,
+		// move to the others.
+		addCounts("", store.Credited, store.Closed, store.ClosedCredited)
+		for _, month := range months {
+			expiries = append(expiries, decimal(countsExpire(month)))
+		}
+	}
+	addCounts(after.Retired...)
+	if c.step.IsDeletion() {
+		keys = append(append(keys, space...), c.accountKey(c.id))
+		addCounts(c.step.Before.Counted()...)
+	}
+	args = append([]string{version, decimal(c.until), strconv.Itoa(len(expiries))}, expiries...)
+	args = append(append(args, strconv.Itoa(len(fields)/2)), fields...)
 	args = append(args, strconv.Itoa(len(after.Rows)))
 	args = appendWrites(args, after.Rows)
 	for _, l := range after.Log {
@@ -261,14 +277,6 @@ func (c *change) fields() []string {
 		}
 	}
 	return fields
-}
-
-// monthsOf are the keys of all counts of an account, or of a key of it.
-func (c *change) monthsOf(key string) (keys []string) {
-	for _, month := range c.allMonths() {
-		keys = append(keys, c.countsKey(c.id, key, monthOf(month)))
-	}
-	return keys
 }
 
 // settle writes what only totals need, and deletes what means nothing any more.

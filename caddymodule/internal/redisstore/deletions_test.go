@@ -3,9 +3,11 @@ package redisstore_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -62,6 +64,65 @@ func TestDeleteManyKeys(t *testing.T) {
 	}
 	if err := s.DeleteAccount(t.Context(), account); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("deleting it again: got %v, want %v", err, store.ErrNotFound)
+	}
+}
+
+// TestCreateAgain: what closed accounts have used and were credited moves when
+// the next account with the id is created, in all months, and expires as before.
+// Their calls that are given back late do not bring back what a gate has seen.
+func TestCreateAgain(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	late, s := openStore(t, redisstore.Options{URL: server.URL()}), openStore(t, redisstore.Options{URL: server.URL()})
+	day := today()
+	days := []calendar.Day{day, day - 45, day - store.CountsFor}
+	var first store.Call
+	for round, gate := range []*gate{late, s, s} {
+		grant, err := s.Confirm(t.Context(), newAccount(t, s, account), s.now())
+		check(t, err)
+		call := store.Call{Account: account, Endpoint: "convert", Key: "key_" + account, Handle: grant.Handle, Cost: int64(10 - round)}
+		for _, call.Day = range days {
+			_, err := gate.Take(t.Context(), call, nil, nil)
+			check(t, err)
+			check(t, gate.Engine.Credit(t.Context(), account, []string{call.Key}, call.Day, map[string]int64{"convert": 2}))
+			if round > 0 {
+				check(t, late.GiveBack(t.Context(), first)) // changes nothing: its account is another one
+			}
+		}
+		check(t, s.DeleteAccount(t.Context(), account))
+		if round == 0 {
+			first = call
+			first.Cost = 1
+		}
+	}
+	check(t, late.GiveBack(t.Context(), first)) // of the last day
+	check(t, put(t, s, account))
+	for i, day := range days {
+		want := map[string]int64{store.Closed: 10 + 9 + 8 - 3*2, store.ClosedCredited: 3 * 2}
+		if i == len(days)-1 {
+			want[store.Closed]--
+		}
+		got, err := s.CountsOfAccounts(t.Context(), []string{account}, day, day)
+		check(t, err)
+		for _, c := range got {
+			if c.Used != want[c.Key] {
+				t.Errorf("%d calls of %s, want %d: %+v", c.Used, c.Key, want[c.Key], got)
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("got %+v, want %v", got, want)
+		}
+		_, last := day.Month()
+		expires := (last + 1 + store.CountsFor).UTC().Unix()
+		month := strings.ReplaceAll(day.String()[:7], "-", "")
+		for _, key := range keysOf(t, server, "*:u:"+month+"*") {
+			if !strings.Contains(key, ":~closed") {
+				t.Errorf("%s is left", key)
+			}
+			if got := do(t, server, "EXPIRETIME", key); got != expires {
+				t.Errorf("%s expires at %v, want %d", key, got, expires)
+			}
+		}
 	}
 }
 

@@ -14,8 +14,11 @@
 //	                         (hash) and expiries (sorted set); they expire with
 //	                         the last row
 //	P:{A}:o                  list: entries of the log that are not in it yet
-//	P:{A}:u:202611           hash: counts of a month, expires 400 days after it
-//	P:{A}:u:202611:<key>     the same for a key with limits of its own
+//	P:{A}:u:202611           hash: counts of a month, expires 400 days after it.
+//	                         It stays when the account is deleted
+//	P:{A}:u:202611:<key>     the same for a key with limits of its own, or for
+//	                         ~credited, ~closed and ~closed-credited: see
+//	                         store.Credited
 //	P:{A}:b:…                a bucket of a pace, expires when it is full
 //	P:t:<hash of the token>  account and key of a token, and when it was written
 //	P:n:<id of a key>        the same for the id of a key
@@ -29,7 +32,8 @@
 //
 // The counts of a month are four counters for each endpoint: "22:convert" for
 // its calls on the 22nd, "convert" for those of the month, and "22:*" and "*"
-// for all endpoints together. g is the generation: see Lost writes.
+// for all endpoints together. g is the generation: see Lost writes. Of ~credited
+// and the like, only "22:convert" is read.
 //
 // A gate refuses data with another number of the layout. While a restore runs, and
 // after one that failed, the layout is not a number.
@@ -52,7 +56,9 @@
 // One script, change.lua, writes a document with its rows, if the version is that
 // of the document that was read. Entries of the log are a part of it: see
 // log.go. What other slots have is written before the document where the
-// document needs it, and after it where only totals do. See change.steps.
+// document needs it, and after it where only totals do. See change.steps. A
+// change that creates a document moves what closed accounts with the id before
+// it have used and were credited.
 //
 // The entry of a token is written before its key. It says only which account to
 // read. It changes only when the token is imported into another account after
@@ -69,8 +75,10 @@
 //
 // A failover can lose writes. The store keeps the highest counts that it has
 // seen, and sends them with each call: take.lua continues from them. A refund or
-// a reset lowers counts, and raises their generation. Counts of a smaller
-// generation are ignored.
+// a credit lowers counts, and raises their generation. Counts of a smaller
+// generation are ignored. A store does not remember what is credited. If a
+// failover loses a credit, and a store has seen the lower counts, these come back
+// and the credited calls are in neither number.
 //
 // # Servers
 //

@@ -90,7 +90,7 @@ func (s *Store) piecesWith(ctx context.Context, d *document) ([]book.Piece, erro
 	of := book.Space{Account: d.ID}
 	keys := append(s.spaceKeys(of)[1:], s.accountKey(d.ID))
 	var counts []store.StoredCount // with the first day of a month
-	for _, key := range append([]string{""}, d.Counted()...) {
+	for _, key := range slices.Concat(ofAccount, d.Counted()) {
 		for _, month := range s.allMonths() {
 			keys = append(keys, s.countsKey(d.ID, key, monthOf(month)))
 			counts = append(counts, store.StoredCount{Account: d.ID, Key: key, Count: store.Count{Day: month}})
@@ -109,12 +109,13 @@ func (s *Store) piecesWith(ctx context.Context, d *document) ([]book.Piece, erro
 	}
 	pieces := append([]book.Piece{{Document: d.Account}}, rows...)
 	for i, month := range counts {
-		_, last := month.Day.Month()
-		err := readCounts(reply[2+i], month.Day, month.Day, last, func(c store.Count) {
-			pieces = append(pieces, book.Piece{Count: &store.StoredCount{Account: d.ID, Key: month.Key, Count: c}})
-		})
+		first, last := month.Day.Month()
+		found, err := appendCounts(nil, reply[2+i], month, first, last)
 		if err != nil {
 			return nil, err
+		}
+		for _, c := range found {
+			pieces = append(pieces, book.Piece{Count: &c})
 		}
 	}
 	return pieces, nil

@@ -7,6 +7,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // books is a fleet whose server loses writes: its counts become what they were
@@ -14,7 +15,7 @@ import (
 type books struct {
 	*fleet
 	server *redistest.Server
-	keys   []string // the counts of the account, and of its key
+	keys   []string // the counts of the account, of its key, and what is credited
 	saved  []any    // nil for counts that did not exist
 }
 
@@ -22,7 +23,7 @@ func newBooks(t *testing.T) *books {
 	server := redistest.Start(t)
 	b := &books{fleet: newFleet(t, redisstore.Options{URL: server.URL()}), server: server}
 	counts := "tollgate:{" + account + "}:u:" + strings.ReplaceAll(b.day.String()[:7], "-", "")
-	b.keys = []string{counts, counts + ":key_" + account}
+	b.keys = []string{counts, counts + ":key_" + account, counts + ":~credited"}
 	return b
 }
 
@@ -214,19 +215,73 @@ func TestResetAfterLostWrites(t *testing.T) {
 	}
 }
 
-// TestResetOfLost: a reset on a server that lost all counts is not undone by
-// what another store has seen.
+// TestResetOfLost: a reset on a server that lost all counts gives nothing back,
+// and the counts come back.
 func TestResetOfLost(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
 	b.save()
 	b.takes(0, 10, bothDaily(100))
-	check(t, b.gates[0].GiveBack(t.Context(), b.call())) // this store knows a generation
 	b.lose()
 	check(t, b.gates[1].ResetCounts(t.Context(), account, "convert", b.day))
 	b.take(0, b.call(), daily(100))
-	if got := b.used(0, b.call()); got != 1 {
-		t.Errorf("%d calls after a reset, want 1", got)
+	b.wantBill(11, 0)
+}
+
+// TestCreditStays: what stores have seen before a credit does not come back. A
+// repetition changes nothing.
+func TestCreditStays(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.takes(0, 10, bothDaily(100))
+	b.takes(2, 10, daily(100))
+	for range 2 {
+		b.credit("credit_1", 4)
+	}
+	for gate := range b.gates {
+		b.takes(gate, 1, bothDaily(100))
+		if got, want := b.used(gate, b.keyCall()), int64(20-4+gate+1); got != want {
+			t.Errorf("store %d: %d calls after a credit, want %d", gate, got, want)
+		}
+	}
+	b.wantBill(23, 4)
+}
+
+// TestLostCredit: a credit whose counts were lost is made once by a repetition.
+func TestLostCredit(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.takes(0, 10, bothDaily(100))
+	b.save()
+	b.credit("credit_1", 4)
+	b.lose()
+	b.takes(0, 1, bothDaily(100))
+	b.wantBill(11, 0)
+	for range 2 {
+		b.credit("credit_1", 4)
+	}
+	b.wantBill(11, 4)
+	b.takes(0, 1, bothDaily(100))
+	b.wantBill(12, 4)
+	if got := b.used(2, b.keyCall()); got != 8 {
+		t.Errorf("%d calls of the key after the credit, want 8", got)
+	}
+}
+
+// credit gives calls of today back.
+func (b *books) credit(id string, calls int64) {
+	b.Helper()
+	of := []book.Credit{{Day: b.day, Endpoint: "convert", Calls: calls}}
+	_, err := b.gates[1].Store.Credit(b.Context(), b.admin.now(), account, id, of, func(*book.Account, []book.Credit) {})
+	check(b, err)
+}
+
+func (b *books) wantBill(calls, credited int64) {
+	b.Helper()
+	got, _, err := b.gates[1].Bills(b.Context(), "", 10, b.day, b.day)
+	check(b, err)
+	if len(got) != 1 || got[0].Calls != calls || got[0].Credited != credited {
+		b.Errorf("got the bills %+v, want one of %d calls and a credit of %d", got, calls, credited)
 	}
 }
 
@@ -239,9 +294,9 @@ func TestRefundOfKeyOnly(t *testing.T) {
 	do(t, b.server, "DEL", b.keys[0])
 	check(t, b.gates[1].GiveBack(t.Context(), b.keyCall()))
 	b.takes(1, 1, bothDaily(100))
-	for i, want := range []string{"1", "5"} {
+	for i, want := range []any{"1", "5", nil} {
 		if got := do(t, b.server, "HGET", b.keys[i], "convert"); got != want {
-			t.Errorf("%s counts %v calls, want %s", b.keys[i], got, want)
+			t.Errorf("%s counts %v calls, want %v", b.keys[i], got, want)
 		}
 	}
 }

@@ -116,6 +116,27 @@ func TestDeleteWithoutReplica(t *testing.T) {
 	}
 }
 
+// TestCreditWithoutReplica: a credit is confirmed only when a replica has it, also
+// at the next tries, which find it made.
+func TestCreditWithoutReplica(t *testing.T) {
+	t.Parallel()
+	server, replica := startReplicated(t)
+	s := openReady(t, redisstore.Options{URL: server.URL(), WaitReplicas: 1, Timeout: 600 * time.Millisecond})
+	check(t, takeOne(t, s))
+	check(t, replica.Kill())
+	credit := func() error {
+		return s.Engine.Credit(t.Context(), account, nil, today(), map[string]int64{"convert": 1})
+	}
+	for range 2 {
+		if err := credit(); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("without a replica: got %v, want %v", err, store.ErrUnavailable)
+		}
+	}
+	check(t, replica.Restart())
+	follow(t, replica, server) // it has no data on disk
+	await(t, "a confirmed credit", func() bool { return credit() == nil })
+}
+
 // TestChangeAfterMove: a change that waits for replicas finds an account whose
 // slot is on another server since the last change. This cluster has no
 // replicas: that is what the change must say, and not where the slot is.

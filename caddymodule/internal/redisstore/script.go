@@ -17,7 +17,7 @@ var scripts embed.FS
 var (
 	takeScript         = newScript("take")
 	giveBackScript     = newScript("giveback")
-	resetScript        = newScript("reset")
+	creditScript       = newScript("credit")
 	readScript         = newScript("read")
 	changeScript       = newScript("rows", "change")
 	claimScript        = newScript("claim")

@@ -38,44 +38,45 @@ func (s *Store) allMonths() []calendar.Day {
 
 // Counts implements book.Engine.
 func (s *Store) Counts(ctx context.Context, account, key string, first, last calendar.Day) (list []store.Count, err error) {
-	err = s.counts(ctx, []string{account}, key, first, last, func(_ string, c store.Count) { list = append(list, c) })
+	stored, err := s.counts(ctx, []string{account}, []string{key}, first, last)
+	for _, c := range stored {
+		list = append(list, c.Count)
+	}
 	return list, err
 }
 
 // CountsOfAccounts implements book.Engine.
-func (s *Store) CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) (list []store.AccountCount, err error) {
-	err = s.counts(ctx, accounts, "", first, last, func(account string, c store.Count) {
-		list = append(list, store.AccountCount{Account: account, Count: c})
-	})
-	return list, err
+func (s *Store) CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.StoredCount, error) {
+	return s.counts(ctx, accounts, ofAccount, first, last)
 }
 
-// counts calls add with the counts of accounts, or of a key of an account.
-func (s *Store) counts(ctx context.Context, accounts []string, key string, first, last calendar.Day, add func(account string, c store.Count)) error {
-	type hash struct {
-		account string
-		month   calendar.Day
-	}
-	var hashes []hash
+// ofAccount are the holders of counts that belong to no key.
+var ofAccount = []string{"", store.Credited, store.Closed, store.ClosedCredited}
+
+// counts returns the counts of holders of each account.
+func (s *Store) counts(ctx context.Context, accounts, holders []string, first, last calendar.Day) (list []store.StoredCount, err error) {
+	var hashes []store.StoredCount // with the first day of a month
 	for _, month := range monthsOf(first, last) {
 		for _, account := range accounts {
-			hashes = append(hashes, hash{account, month})
+			for _, holder := range holders {
+				hashes = append(hashes, store.StoredCount{Account: account, Key: holder, Count: store.Count{Day: month}})
+			}
 		}
 	}
 	for some := range slices.Chunk(hashes, accountPage) {
 		replies, err := s.client.doMulti(ctx, len(some), func(b rueidis.Builder, i int) rueidis.Completed {
-			return b.Hgetall().Key(s.countsKey(some[i].account, key, monthOf(some[i].month))).Build()
+			return b.Hgetall().Key(s.countsKey(some[i].Account, some[i].Key, monthOf(some[i].Day))).Build()
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i, reply := range replies {
-			if err := readCounts(reply, some[i].month, first, last, func(c store.Count) { add(some[i].account, c) }); err != nil {
-				return err
+			if list, err = appendCounts(list, reply, some[i], first, last); err != nil {
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return list, nil
 }
 
 // monthsOf are the first days of the months of the days from first to last.
@@ -88,31 +89,36 @@ func monthsOf(first, last calendar.Day) (months []calendar.Day) {
 	return months
 }
 
-// readCounts calls add with the counts of days in the hash of a month.
-func readCounts(hash rueidis.RedisMessage, month, first, last calendar.Day, add func(store.Count)) error {
+// appendCounts appends the counts of days in a hash. of has its account, its
+// holder and the first day of its month.
+func appendCounts(list []store.StoredCount, hash rueidis.RedisMessage, of store.StoredCount, first, last calendar.Day) ([]store.StoredCount, error) {
 	fields, err := hash.AsStrMap()
 	if err != nil {
-		return damaged("counts", err)
+		return nil, damaged("counts", err)
 	}
 	for field, value := range fields {
 		ofMonth, endpoint, isDay := strings.Cut(field, ":")
 		n, err := strconv.Atoi(ofMonth)
 		used, err2 := strconv.ParseInt(value, 10, 64)
-		day := month + calendar.Day(n-1)
+		day := of.Day + calendar.Day(n-1)
 		if isDay && endpoint != "*" && errors.Join(err, err2) == nil && used > 0 && first <= day && day <= last {
-			add(store.Count{Day: day, Endpoint: endpoint, Used: used})
+			list = append(list, store.StoredCount{Account: of.Account, Key: of.Key, Count: store.Count{Day: day, Endpoint: endpoint, Used: used}})
 		}
 	}
-	return nil
+	return list, nil
 }
 
-// ResetCounts implements book.Engine.
-func (s *Store) ResetCounts(ctx context.Context, account string, keys []string, endpoint string, day calendar.Day) error {
+// Credit implements book.Engine.
+func (s *Store) Credit(ctx context.Context, account string, keys []string, day calendar.Day, totals map[string]int64) error {
 	month, ofMonth := dateOf(day)
-	names := []string{s.accountKey(account), s.countsKey(account, "", month)}
-	for _, key := range keys {
-		names = append(names, s.countsKey(account, key, month))
+	names := []string{s.accountKey(account)}
+	for _, holder := range append([]string{store.Credited, ""}, keys...) {
+		names = append(names, s.countsKey(account, holder, month))
 	}
-	_, err := s.client.runWrite(ctx, resetScript, names, []string{ofMonth, endpoint, decimal(countsExpire(day))})
+	args := []string{ofMonth, decimal(countsExpire(day))}
+	for endpoint, total := range totals {
+		args = append(args, endpoint, decimal(total))
+	}
+	_, err := s.client.runWrite(ctx, creditScript, names, args)
 	return err
 }

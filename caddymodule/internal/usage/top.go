@@ -21,7 +21,7 @@ const topPage = 200
 // TopSource has all accounts and what they used. A book.Book has them.
 type TopSource interface {
 	List(ctx context.Context, after string, limit int, keys bool) ([]*book.Account, error)
-	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.AccountCount, error)
+	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.StoredCount, error)
 }
 
 // TopQuery is what Top needs to know.
@@ -90,20 +90,21 @@ func (t *top) addPage(ctx context.Context, accounts []*book.Account) error {
 	if err != nil {
 		return fmt.Errorf("reading the counts of accounts: %w", err)
 	}
-	used := make(map[string]counts, len(accounts))
+	used, calls := make(map[string]counts, len(accounts)), make(map[string]int64, len(accounts))
 	for _, c := range list {
-		if used[c.Account] == nil {
-			used[c.Account] = counts{}
+		if c.Key == "" {
+			if used[c.Account] == nil {
+				used[c.Account] = counts{}
+			}
+			used[c.Account].add(c.Count)
 		}
-		if used[c.Account][c.Day] == nil {
-			used[c.Account][c.Day] = make(map[string]int64)
+		if (c.Key == "" || c.Key == store.Credited) && t.first <= c.Day {
+			calls[c.Account] += c.Used
 		}
-		used[c.Account][c.Day][c.Endpoint] += c.Used
 	}
 	for i := range accounts {
-		if of := used[accounts[i].ID]; of != nil {
-			t.add(accounts[i], limits[i], of)
-		}
+		id := accounts[i].ID
+		t.add(accounts[i], limits[i], used[id], calls[id])
 	}
 	return nil
 }
@@ -125,16 +126,10 @@ func (t *top) limitsOf(account *book.Account) (limits []store.Limit) {
 	return limits
 }
 
-// add adds what one account used.
-func (t *top) add(account *book.Account, limits []store.Limit, used counts) {
-	busy := api.BusyAccount{Account: account.ID, Label: account.Label, Plan: account.Plan}
-	for day := t.first; day <= t.today.Day; day++ {
-		for _, n := range used[day] {
-			busy.Calls += n
-		}
-	}
-	if busy.Calls > 0 {
-		t.busiest.add(busy)
+// add adds what one account used, and its calls.
+func (t *top) add(account *book.Account, limits []store.Limit, used counts, calls int64) {
+	if calls > 0 {
+		t.busiest.add(api.BusyAccount{Account: account.ID, Label: account.Label, Plan: account.Plan, Calls: calls})
 	}
 	for _, l := range limits {
 		if shown := t.limit(l, used); *shown.Used > 0 {

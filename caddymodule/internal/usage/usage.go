@@ -24,10 +24,11 @@ var ErrDays = errors.New("days must be from 1 to 90")
 
 // Source has counts and calls. A book.Book has them.
 type Source interface {
-	// Counts returns the counts above zero of the days from first to
-	// last, both included, in no particular order: those of the account, or
-	// those of the key if there is one.
+	// Counts returns the counts above zero of a key on the days from first to
+	// last, both included, in no particular order.
 	Counts(ctx context.Context, account, key string, first, last calendar.Day) ([]store.Count, error)
+	// CountsOfAccounts returns those of accounts, and what they were credited.
+	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.StoredCount, error)
 	// Recent returns the last calls, newest first.
 	Recent(ctx context.Context, account string, now time.Time) ([]store.Record, error)
 }
@@ -76,7 +77,7 @@ func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (api.U
 	}
 	b := newBuilder(p, source, q)
 	first := b.today.Day - calendar.Day(max(q.Days, 1)-1)
-	used, err := b.counts(ctx, "", min(first, b.monthFirst))
+	used, credited, err := b.counts(ctx, min(first, b.monthFirst))
 	if err != nil {
 		return api.UsageDocument{}, err
 	}
@@ -94,12 +95,12 @@ func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (api.U
 		Limits:      []api.UsageLimit{},
 		RecentCalls: calls(recent),
 	}
-	b.addEndpoints(&document, used)
+	b.addEndpoints(&document, used, credited)
 	if err := b.addKeys(ctx, &document); err != nil {
 		return api.UsageDocument{}, err
 	}
 	if q.Days > 0 {
-		document.Days = history(document.Endpoints, used, first, b.today.Day)
+		document.Days = history(document.Endpoints, used, credited, first, b.today.Day)
 	}
 	return document, nil
 }
@@ -108,10 +109,10 @@ func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (api.U
 // OfKey, of q.Key.
 func Limits(ctx context.Context, p *policy.Policy, source Source, q Query, limits []store.Limit) ([]api.UsageLimit, error) {
 	b := newBuilder(p, source, q)
-	used, err := b.counts(ctx, "", b.monthFirst)
+	used, _, err := b.counts(ctx, b.monthFirst)
 	ofKey := counts{}
 	if err == nil && q.Key != nil {
-		ofKey, err = b.counts(ctx, q.Key.CountsAs(), b.monthFirst)
+		ofKey, err = b.countsOfKey(ctx, q.Key.CountsAs())
 	}
 	if err != nil {
 		return nil, err
@@ -128,26 +129,48 @@ func Limits(ctx context.Context, p *policy.Policy, source Source, q Query, limit
 // counts are what was used, by day and endpoint.
 type counts map[calendar.Day]map[string]int64
 
-// counts reads the counts of the account, or of one of its keys, from a day
-// until today.
-func (b *builder) counts(ctx context.Context, key string, first calendar.Day) (counts, error) {
-	list, err := b.source.Counts(ctx, b.Account, key, first, b.today.Day)
+func (c counts) add(n store.Count) {
+	if c[n.Day] == nil {
+		c[n.Day] = make(map[string]int64)
+	}
+	c[n.Day][n.Endpoint] += n.Used
+}
+
+// counts reads what the account used, and what it was credited, from a day until
+// today.
+func (b *builder) counts(ctx context.Context, first calendar.Day) (used, credited counts, err error) {
+	list, err := b.source.CountsOfAccounts(ctx, []string{b.Account}, first, b.today.Day)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading counts: %w", err)
+	}
+	used, credited = counts{}, counts{}
+	for _, c := range list {
+		switch c.Key {
+		case "":
+			used.add(c.Count)
+		case store.Credited:
+			credited.add(c.Count)
+		}
+	}
+	return used, credited, nil
+}
+
+// countsOfKey reads what a key used from the first day of the month until today.
+func (b *builder) countsOfKey(ctx context.Context, key string) (counts, error) {
+	list, err := b.source.Counts(ctx, b.Account, key, b.monthFirst, b.today.Day)
 	if err != nil {
 		return nil, fmt.Errorf("reading counts: %w", err)
 	}
 	used := counts{}
 	for _, c := range list {
-		if used[c.Day] == nil {
-			used[c.Day] = make(map[string]int64)
-		}
-		used[c.Day][c.Endpoint] += c.Used
+		used.add(c)
 	}
 	return used, nil
 }
 
 // addEndpoints adds the endpoints of the plan with their limits, and the
 // limits of all endpoints together: those that cover the first endpoint.
-func (b *builder) addEndpoints(document *api.UsageDocument, used counts) {
+func (b *builder) addEndpoints(document *api.UsageDocument, used, credited counts) {
 	plan, first := b.policy.Plan(b.Plan), true
 	for _, e := range b.policy.Endpoints {
 		if !plan.Lists(e) {
@@ -155,8 +178,9 @@ func (b *builder) addEndpoints(document *api.UsageDocument, used counts) {
 		}
 		row := api.UsageEndpoint{
 			Endpoint: e.Name, Method: e.Method, Path: e.Path,
-			Used: used[b.today.Day][e.Name], Limits: []api.UsageLimit{},
+			Used: used[b.today.Day][e.Name], Credited: credited[b.today.Day][e.Name], Limits: []api.UsageLimit{},
 		}
+		row.Calls = row.Used + row.Credited
 		for _, limit := range plan.LimitsOf(e, b.Overrides, b.Now) {
 			shown := b.limit(limit, used)
 			switch {
@@ -201,7 +225,7 @@ func (b *builder) key(ctx context.Context, key *store.Key) (api.UsageKey, error)
 	if len(key.Limits) == 0 {
 		return shown, nil
 	}
-	used, err := b.counts(ctx, key.CountsAs(), b.monthFirst)
+	used, err := b.countsOfKey(ctx, key.CountsAs())
 	if err != nil {
 		return shown, err
 	}
@@ -257,14 +281,17 @@ func milliseconds(d time.Duration) float64 {
 	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
 }
 
-func history(endpoints []api.UsageEndpoint, used counts, first, last calendar.Day) []api.UsageDay {
+func history(endpoints []api.UsageEndpoint, used, credited counts, first, last calendar.Day) []api.UsageDay {
 	days := make([]api.UsageDay, 0, last-first+1)
 	for day := first; day <= last; day++ {
-		calls := make(map[string]int64, len(endpoints))
+		shown := api.UsageDay{Day: day.String(), Calls: make(map[string]int64, len(endpoints)), Credited: map[string]int64{}}
 		for _, e := range endpoints {
-			calls[e.Endpoint] = used[day][e.Endpoint]
+			n := credited[day][e.Endpoint]
+			if shown.Calls[e.Endpoint] = used[day][e.Endpoint] + n; n > 0 {
+				shown.Credited[e.Endpoint] = n
+			}
 		}
-		days = append(days, api.UsageDay{Day: day.String(), Calls: calls})
+		days = append(days, shown)
 	}
 	return days
 }

@@ -93,4 +93,4 @@ func (yesterdays) LoadHolder(_ string, _ []calendar.Day, fn func(endpoint string
 	return nil
 }
 
-func (yesterdays) Clear([]store.Call) error { return nil }
+func (yesterdays) Edit([]ledger.Edit) error { return nil }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -183,20 +182,6 @@ func (b *Book) FindKey(ctx context.Context, id string) (store.Key, error) {
 		return store.Key{}, err
 	}
 	return b.Key(ctx, account, id)
-}
-
-// ResetCounts sets the counters of an endpoint on that day to zero, those of
-// the account and of its keys, or those of all endpoints if endpoint is empty.
-// Paces do not change. It does nothing without an account.
-func (b *Book) ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error {
-	a, err := b.Get(ctx, account)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return b.Engine.ResetCounts(ctx, account, a.Counted(), endpoint, day)
 }
 
 // retry repeats a step after a conflict with another writer.

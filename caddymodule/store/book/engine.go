@@ -35,19 +35,25 @@ type Engine interface {
 
 	// Counts returns the counts above zero of the days from first to last,
 	// both included, in no particular order: those of the account, or with a
-	// key, the CountsAs of one of its keys, those of the key.
+	// key, the CountsAs of one of its keys or store.Credited, those of the key.
 	Counts(ctx context.Context, account, key string, first, last calendar.Day) ([]store.Count, error)
 
 	// CountsOfAccounts returns the counts above zero of some accounts, on
-	// the days from first to last, both included, in no order. It has no
-	// counts of keys. The ids are in ascending order. All counts of these
+	// the days from first to last, both included, in no order: those with an
+	// empty Key, and with store.Credited, store.Closed and
+	// store.ClosedCredited, but none of keys. An account that was deleted has
+	// its counts. The ids are in ascending order. All counts of these
 	// accounts and days are in memory at once.
-	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.AccountCount, error)
+	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.StoredCount, error)
 
-	// ResetCounts sets counters of an endpoint on a day to zero, or those of
-	// all endpoints if endpoint is empty: the counters of the account and of
-	// keys, which are given by their CountsAs. Paces do not change.
-	ResetCounts(ctx context.Context, account string, keys []string, endpoint string, day calendar.Day) error
+	// Credit raises what is credited of endpoints on a day to totals. For
+	// each endpoint it is one atomic step: the counter of store.Credited grows
+	// to the total, but by at most what the account has used. The counter of
+	// the account, and those of keys, which are given by their CountsAs, fall
+	// by as much, none below zero. What is credited already is not credited
+	// again, so that a credit can be repeated. Paces do not change. It does
+	// nothing without an account. When Credit returns, it is durable.
+	Credit(ctx context.Context, account string, keys []string, day calendar.Day, totals map[string]int64) error
 
 	// Change changes up to store.MaxBatch documents, each in one atomic
 	// step, and returns an error or nil for each. The ids are distinct. It
@@ -60,8 +66,11 @@ type Engine interface {
 	// account: all of it is written, or nothing. A document that edit leaves
 	// as it is, is still made durable, so that a change that failed can be
 	// repeated. A step without Exists deletes the document with its tokens,
-	// counts and rows. When Change returns, the step is durable and the next
-	// Grant knows it.
+	// rows and the counts of its keys. The counts of the account stay, with
+	// those of store.Credited. A step that creates a document moves them to
+	// store.Closed and store.ClosedCredited, and adds them to what is there:
+	// the new account has used nothing. When Change returns, the step is
+	// durable and the next Grant knows it.
 	//
 	// A token is a live key of one account: the error is store.ErrTokenTaken
 	// if a token that the step claims is a key of another account that is

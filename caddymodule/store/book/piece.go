@@ -15,17 +15,30 @@ import (
 )
 
 // Dump calls write with all that the engine keeps, with the recent calls that
-// are pending. See Engine.Dump.
+// are pending, and at the end with the counts of closed accounts. See Engine.Dump.
 func (b *Book) Dump(ctx context.Context, write func(Piece) error) error {
 	if err := b.activity.flush(ctx, ""); err != nil {
 		return err
 	}
-	return b.Engine.Dump(ctx, Spaces(b.now()), write)
+	dumped, closed := map[string]bool{}, []string(nil)
+	err := b.Engine.Dump(ctx, Spaces(b.now()), func(p Piece) error {
+		switch {
+		case p.Document != nil:
+			dumped[p.Document.ID] = true
+		case p.Row != nil && p.Space.Name == closedSpace.Name:
+			closed = append(closed, p.Row.Key)
+		}
+		return write(p)
+	})
+	if err != nil {
+		return err
+	}
+	return b.dumpClosed(ctx, slices.DeleteFunc(closed, func(id string) bool { return dumped[id] }), write)
 }
 
 // Spaces returns the spaces with a name that can have rows at a time.
 func Spaces(now time.Time) []Space {
-	spaces := []Space{eventSpace}
+	spaces := []Space{eventSpace, closedSpace}
 	first, last := refusedDays(now)
 	for day := first; day <= last; day++ {
 		spaces = append(spaces, refusedSpace(day))
@@ -70,6 +83,12 @@ func newValue(of Space, key string) any {
 		return new(map[string]LastUse)
 	case ofAccount && strings.HasPrefix(key, endedPrefix):
 		return new(bool)
+	case ofAccount && strings.HasPrefix(key, creditPrefix):
+		return new(Credit)
+	case ofAccount && strings.HasPrefix(key, totalPrefix):
+		return new(int64)
+	case of == closedSpace:
+		return new(Closed)
 	case of.Account == "" && strings.HasPrefix(of.Name, refusedPrefix):
 		return new(int64)
 	case of == eventSpace:

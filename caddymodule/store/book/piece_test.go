@@ -69,7 +69,7 @@ func TestPieces(t *testing.T) {
 				t.Errorf("got entry %+v, want %+v", got.Entry, p.Entry)
 			}
 		case p.Row != nil:
-			if kind, _, _ = strings.Cut(p.Space.Name, " "); kind != "refused" {
+			if kind, _, _ = strings.Cut(p.Space.Name, " "); kind != "refused" && kind != "closed" {
 				row, _, _ := strings.Cut(p.Row.Key, " ")
 				kind = strings.TrimSpace(kind + " " + row)
 			}
@@ -91,7 +91,7 @@ func TestPieces(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"calls", "count", "document", "ended", "entry", "events c", "events d", "events k", "events n", "events q", "refused", "uses"}
+	want := []string{"calls", "closed", "count", "credit", "credited", "document", "ended", "entry", "events c", "events d", "events k", "events n", "events q", "refused", "uses"}
 	if got := slices.Sorted(maps.Keys(kinds)); !slices.Equal(got, want) {
 		t.Errorf("got kinds %q, want %q", got, want)
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // Dump returns the pieces of a store as sorted JSON, and checks that a document
-// comes before the rest of its account.
+// comes before the rest of its account, unless that is closed.
 func Dump(t testing.TB, b *book.Book) (list []string) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -31,6 +31,8 @@ func Dump(t testing.TB, b *book.Book) (list []string) {
 			seen[p.Document.ID] = true
 		case p.Count != nil:
 			owner = p.Count.Account
+		case p.Space.Name == "closed":
+			seen[p.Row.Key] = true
 		}
 		text, err := json.Marshal(p)
 		if err != nil {
@@ -66,7 +68,7 @@ func Fill(t *testing.T, opened book.Engine) {
 }
 
 func (s *suite) fill() {
-	s.account("acc_1", "acc_2", "acc_empty", "acc_deleted")
+	s.account("acc_1", "acc_2", "acc_empty", "acc_deleted", "acc_closed", "acc_again")
 	_, err := PutAccount(s.Context(), s.store.Book, store.Account{
 		ID: "acc_2", Plan: "business", Label: "Grace Hopper", Disabled: true,
 		Overrides: []store.Override{{Limit: store.Limit{Endpoint: "convert", Period: store.Day, Max: 7}, Reason: "trial", CreatedAt: s.now, ExpiresAt: s.now.Add(time.Hour)}},
@@ -84,9 +86,18 @@ func (s *suite) fill() {
 	s.must(s.replace(rotated.ID, s.successor(rotated, "key_next"), s.now.Add(time.Hour)))
 	call, ofKey := s.call("acc_1", "convert"), costing(s.call("acc_1", "convert"), 3)
 	ofKey.Key = limited.ID
-	for _, call := range []store.Call{call, ofKey, on(call, s.today-1), on(ofKey, s.today-40), s.call("acc_2", "rates"), s.call("acc_deleted", "rates")} {
+	for _, call := range []store.Call{call, ofKey, on(call, s.today-1), on(ofKey, s.today-40), s.call("acc_2", "rates"), s.call("acc_deleted", "rates"), costing(s.call("acc_closed", "rates"), 3), s.call("acc_again", "rates")} {
 		s.takeList(call, nil, true)
 	}
+	credit := []book.Credit{{Day: s.today, Endpoint: "rates", Calls: 1}}
+	for _, account := range []string{"acc_2", "acc_closed"} {
+		_, err := s.store.Credit(s.Context(), s.now, account, "credit_1", credit, func(*book.Account, []book.Credit) {})
+		s.must(err)
+	}
+	for _, account := range []string{"acc_closed", "acc_again"} {
+		s.must(s.store.CloseAccount(s.Context(), s.now, account, s.today, s.today, func(*book.Account, []book.Bill) {}))
+	}
+	s.account("acc_again")
 	for i := range 20 {
 		record := s.record("acc_1", i-20)
 		record.Key, record.From = plain.ID, netip.MustParseAddr("192.0.2.1")
@@ -126,7 +137,7 @@ func (s *suite) dump() {
 		kind, _, _ := strings.Cut(text, ":")
 		kinds[kind]++
 	}
-	if got := fmt.Sprint(kinds); got != `map[{"account":3 {"audit":3 {"count":6 {"row":10]` {
+	if got := fmt.Sprint(kinds); got != `map[{"account":4 {"audit":3 {"count":9 {"row":14]` {
 		s.Errorf("got %s pieces:\n%s", got, strings.Join(want, "\n"))
 	}
 	stop, calls := errors.New("stop"), 0

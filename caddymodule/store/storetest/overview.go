@@ -16,20 +16,21 @@ import (
 func (s *suite) countsOfAccounts() {
 	s.account("acc_1", "acc_10", "acc_2", "acc_3", "acc_4")
 	old := s.today - 60
-	var want []store.AccountCount
+	var want []store.StoredCount
 	for _, c := range []struct {
 		account, endpoint string
 		cost              int64
 	}{{"acc_1", "convert", 5}, {"acc_1", "rates", 1}, {"acc_10", "convert", 2}, {"acc_3", "rates", 7}} {
 		for _, day := range []calendar.Day{s.today, s.today - 1, old} {
 			s.takeList(costing(on(s.call(c.account, c.endpoint), day), c.cost), nil, true)
-			want = append(want, store.AccountCount{Account: c.account, Count: store.Count{Day: day, Endpoint: c.endpoint, Used: c.cost}})
+			want = append(want, store.StoredCount{Account: c.account, Count: store.Count{Day: day, Endpoint: c.endpoint, Used: c.cost}})
 		}
 	}
 	ofKey := s.call("acc_4", "convert")
 	ofKey.Key = "key_1"
 	s.takeList(ofKey, nil, true)
 	s.must(s.store.ResetCounts(s.Context(), "acc_4", "", s.today)) // also that of the account
+	want = append(want, store.StoredCount{Account: "acc_4", Key: store.Credited, Count: store.Count{Day: s.today, Endpoint: "convert", Used: 1}})
 	s.takeList(s.call("acc_2", "rates"), nil, true)
 	s.must(s.store.DeleteAccount(s.Context(), "acc_2"))
 	for range 2 {
@@ -42,18 +43,18 @@ func (s *suite) countsOfAccounts() {
 		s.restart()
 	}
 	s.takeList(ofKey, nil, true)
-	want = append(want, store.AccountCount{Account: "acc_4", Count: store.Count{Day: s.today, Endpoint: "convert", Used: 1}})
+	want = append(want, store.StoredCount{Account: "acc_4", Count: store.Count{Day: s.today, Endpoint: "convert", Used: 1}})
 	s.wantCounts(old, s.today, want)
 }
 
 // wantCounts reads those of the counts that are of the days from first to
 // last, for several numbers of accounts at once.
-func (s *suite) wantCounts(first, last calendar.Day, want []store.AccountCount) {
+func (s *suite) wantCounts(first, last calendar.Day, want []store.StoredCount) {
 	s.Helper()
-	order := func(a, b store.AccountCount) int {
-		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Endpoint, b.Endpoint))
+	order := func(a, b store.StoredCount) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Endpoint, b.Endpoint))
 	}
-	want = slices.DeleteFunc(slices.Clone(want), func(c store.AccountCount) bool { return c.Day < first || last < c.Day })
+	want = slices.DeleteFunc(slices.Clone(want), func(c store.StoredCount) bool { return c.Day < first || last < c.Day })
 	slices.SortFunc(want, order)
 	accounts, err := s.store.ListAccounts(s.Context(), "", 100)
 	s.must(err)

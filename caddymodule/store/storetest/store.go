@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -90,6 +91,16 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 		a.Exists = false
 		return nil
 	})
+}
+
+// ResetCounts gives back what an account used of an endpoint on a day, or of all
+// endpoints if endpoint is empty.
+func (s *Store) ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error {
+	err := s.Reset(ctx, s.Now(), account, endpoint, day, func(*book.Account, []book.Credit) {})
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return err
 }
 
 // CreateKey creates a key.

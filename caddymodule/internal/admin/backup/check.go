@@ -37,7 +37,9 @@ func check(p book.Piece) error {
 		c.document(value)
 	case *store.StoredCount:
 		c.account(value.Account)
-		c.optional("key", value.Key)
+		if !slices.Contains([]string{store.Credited, store.Closed, store.ClosedCredited}, value.Key) {
+			c.optional("key", value.Key)
+		}
 		c.names("endpoint", value.Endpoint)
 		c.number("count", value.Day, value.Used)
 	case *store.Entry:
@@ -54,8 +56,20 @@ func check(p book.Piece) error {
 			c.names("key", key)
 			c.times(use.At)
 		}
+	case *book.Credit:
+		c.names("endpoint", value.Endpoint)
+		c.number("number of calls", value.Day, value.Calls)
+		c.number("number of calls", value.Day, value.Credited)
+	case *book.Closed:
+		c.account(p.Row.Key)
+		c.names("plan", value.Plan)
+		c.times(value.At)
 	case *int64:
-		c.refused(p, *value)
+		if p.Space.Account != "" {
+			c.credited(p.Row.Key, *value)
+		} else {
+			c.refused(p, *value)
+		}
 	case *store.Event:
 		c.names("id", value.ID)
 		c.optional("type", value.Type)
@@ -117,6 +131,17 @@ func (c *checker) calls(calls []store.Record) {
 		c.optional("code", calls[i].Code)
 		c.times(calls[i].At)
 		c.valid(100 <= calls[i].Status && calls[i].Status <= 999, "status", calls[i].Status)
+	}
+}
+
+// credited checks the row of all credits, whose key has a day and an endpoint.
+func (c *checker) credited(key string, calls int64) {
+	words := strings.Split(key, " ")
+	if c.valid(len(words) == 3, "key", key); len(words) == 3 {
+		day, err := calendar.ParseDay(words[1])
+		c.valid(err == nil, "day", words[1])
+		c.names("endpoint", words[2])
+		c.number("number of calls", day, calls)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,8 +72,8 @@ func (s *server) registerAccounts(router huma.API) {
 	}), answer(s, s.putAccount))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "delete-account", Method: http.MethodDelete, Path: path, Tags: []string{"accounts"},
-		Summary:     "Delete an account with all its tokens and counts",
-		Description: "Its tokens are refused from the next call on. An account that is created later with the same id has no keys and no counts.",
+		Summary:     "Close an account: delete it with its label and all its tokens",
+		Description: fmt.Sprintf("Its tokens are refused from the next call on. What it called is kept for %d days, for bills: see list-counts. An account that is created later with the same id has no keys and has used nothing.", store.CountsFor),
 	}), perform(s, s.deleteAccount))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "get-document", Method: http.MethodGet, Path: path + "/document", Tags: []string{"accounts"},
@@ -215,15 +216,32 @@ func (with *session) checkChange(change api.AccountChange) error {
 	return nil
 }
 
+// deleteAccount closes an account. The entry has what it called this month.
 func (s *server) deleteAccount(ctx context.Context, with *session, in *accountInput) error {
-	return with.change(ctx, string(in.Account), func(a *book.Account) error {
-		if !a.Exists {
-			return store.ErrNotFound
-		}
-		a.Exists = false
-		with.record(ctx, a, api.AccountDelete, "", accountEntry(a.Account, false), nil)
-		return nil
+	today := with.policy.Calendar.At(with.now).Day
+	first, _ := today.Month()
+	err := with.book.CloseAccount(ctx, with.now, string(in.Account), first, today, func(a *book.Account, called []book.Bill) {
+		closed := api.ClosedAccount{Month: first.String()[:len("2026-11")], Usage: closedUsage(called)}
+		with.record(ctx, a, api.AccountDelete, "", accountEntry(a.Account, false), closed)
 	})
+	if err == nil {
+		with.follow()
+	}
+	return err
+}
+
+// closedUsage adds up the calls of each endpoint.
+func closedUsage(called []book.Bill) []api.ClosedUsage {
+	list := []api.ClosedUsage{}
+	slices.SortStableFunc(called, func(a, b book.Bill) int { return strings.Compare(a.Endpoint, b.Endpoint) })
+	for _, bill := range called {
+		if last := len(list) - 1; last < 0 || list[last].Endpoint != bill.Endpoint {
+			list = append(list, api.ClosedUsage{Endpoint: bill.Endpoint})
+		}
+		of := &list[len(list)-1]
+		of.Calls, of.Credited = of.Calls+bill.Calls, of.Credited+bill.Credited
+	}
+	return list
 }
 
 func showAccount(a store.Account) api.Account {

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // TestAudit makes each change once and compares the audit log and the events.
@@ -55,7 +56,14 @@ func TestAudit(t *testing.T) {
 	_, err = c.SetLimit(ctx, "acc_1", "convert", "day", api.OverrideRequest{Limit: new(int64(5))})
 	check(err)
 	check(c.ClearLimit(ctx, "acc_1", "convert", "day"))
-	check(c.ResetUsage(ctx, "acc_1", "convert"))
+	call := store.Call{Account: "acc_1", Endpoint: "convert", Day: gate.Policy().Calendar.At(gate.Now()).Day, Cost: 12}
+	_, err = gate.Opened().Take(ctx, call, nil, nil)
+	check(err)
+	for range 2 {
+		_, err = c.Credit(ctx, "acc_1", api.CreditRequest{Endpoint: "convert", Calls: 2, Reason: "outage", ID: "credit_1"})
+		check(err)
+	}
+	check(c.ResetUsage(ctx, "acc_1", "convert", "gift"))
 	check(c.DeleteAccount(ctx, "acc_1"))
 	created := func(r api.LineResult) error {
 		if r.Status != http.StatusCreated {
@@ -87,7 +95,7 @@ func TestAudit(t *testing.T) {
 		t.Errorf("the newest first (-want +got):\n%s", diff)
 	}
 	// A login is not a change.
-	const actions = "account.create account.set key.create key.set key.rotate key.revoke login.end limit.set limit.clear usage.reset account.delete account.create key.create"
+	const actions = "account.create account.set key.create key.set key.rotate key.revoke login.end limit.set limit.clear usage.credit usage.reset account.delete account.create key.create"
 	if strings.Join(got, " ") != actions {
 		t.Fatalf("got %v, want %s", got, actions)
 	}
@@ -105,6 +113,15 @@ func TestAudit(t *testing.T) {
 	if before.Plan != "starter" || !strings.Contains(string(log[1].After), `"plan":"business"`) {
 		t.Errorf("got before %s and after %s", log[1].Before, log[1].After)
 	}
+	for i, want := range map[int]string{
+		9:  `{"id":"credit_1","account":"acc_1","endpoint":"convert","day":"2126-11-20","calls":2,"credited":2,"reason":"outage"}`,
+		10: `{"account":"acc_1","endpoint":"convert","day":"2126-11-20","calls":10,"credited":10,"reason":"gift"}`,
+		11: `{"month":"2126-11","usage":[{"endpoint":"convert","calls":12,"credited":12}]}`,
+	} {
+		if got := string(log[i].After); got != want {
+			t.Errorf("%s: got after %s, want %s", log[i].Action, got, want)
+		}
+	}
 	events := gate.Published()
 	var types []string
 	for _, e := range events {
@@ -112,6 +129,9 @@ func TestAudit(t *testing.T) {
 	}
 	if got, want := strings.Join(types, " "), "account_changed account_changed key_created key_rotated key_revoked account_changed account_changed key_created"; got != want {
 		t.Errorf("got events %s, want %s", got, want)
+	}
+	if usage, _ := json.Marshal(events[5].Data["usage"]); string(usage) != `[{"endpoint":"convert","calls":12,"credited":12}]` {
+		t.Errorf("the event of the deletion has the usage %s", usage)
 	}
 	if events[5].Data["deleted"] != true || events[0].Data["deleted"] != nil {
 		t.Errorf("got the deletion %+v and the creation %+v", events[5], events[0])
@@ -136,7 +156,7 @@ func checkOperations(t *testing.T, handler http.Handler, seen []string) {
 	actions := map[string]string{
 		"put-account": "account.set", "delete-account": "account.delete", "create-key": "key.create", "change-key": "key.set",
 		"revoke-key": "key.revoke", "rotate-key": "key.rotate", "end-logins": "login.end", "put-limit": "limit.set",
-		"delete-limit": "limit.clear", "reset-usage": "usage.reset",
+		"delete-limit": "limit.clear", "reset-usage": "usage.reset", "credit-usage": "usage.credit",
 		"import-accounts": "account.create", "import-keys": "key.create",
 	}
 	w := httptest.NewRecorder()

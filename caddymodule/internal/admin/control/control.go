@@ -76,7 +76,7 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	s := &server{backend: backend, calls: outage.New(logger, slog.LevelError, "control call failed")}
 	mux := http.NewServeMux()
 	router := newHuma(mux, document(), map[string]*apierror.Error{
-		"path.account": api.ErrInvalidAccount, "path.period": api.ErrInvalidPeriod, "body.reason": errInvalidReason,
+		"path.account": api.ErrInvalidAccount, "path.period": api.ErrInvalidPeriod, "body.reason": errInvalidReason, "query.reason": errInvalidReason,
 	})
 	s.registerPlans(router)
 	s.registerAccounts(router)

@@ -1,21 +1,19 @@
 package control
 
 import (
-	"cmp"
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 type countsInput struct {
-	Day   string `query:"day" required:"true" format:"date" doc:"The day, such as 2026-11-20."`
+	Day   string `query:"day" format:"date" doc:"The day, such as 2026-11-20. Set either day or month."`
+	Month string `query:"month" doc:"The month, such as 2026-11."`
 	After string `query:"after" maxLength:"64" doc:"Lists the accounts after the page with this next."`
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The maximum number of accounts."`
 }
@@ -29,8 +27,9 @@ type topInput struct {
 func (s *server) registerOverview(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-counts", Method: http.MethodGet, Path: "/tollgate/usage/counts", Tags: []string{"usage"},
-		Summary:     "Show what all accounts used on a day",
-		Description: "In ascending order of account and endpoint, some accounts at a time. A page can be empty and have a next one.",
+		Summary: "Show what all accounts called on a day or in a month",
+		Description: "For bills: a row for each account, day and endpoint with calls, account by account. Closed accounts are among them. " +
+			"A page ends before its limit when it is long. It can also be empty and have a next one.",
 	}), answer(s, s.listCounts))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "show-top", Method: http.MethodGet, Path: "/tollgate/usage/top", Tags: []string{"usage"},
@@ -39,32 +38,56 @@ func (s *server) registerOverview(router huma.API) {
 	}), answer(s, s.showTop))
 }
 
+// countsAtOnce is how many accounts are read at once, and longPage the size from
+// which on a page ends, in bytes. An account can have thousands of rows.
+const (
+	countsAtOnce = 20
+	longPage     = 1 << 20
+)
+
 func (s *server) listCounts(ctx context.Context, with *session, in *countsInput) (api.UsageCounts, error) {
-	day, err := calendar.ParseDay(in.Day)
-	if err != nil {
-		return api.UsageCounts{}, invalidRequest("The parameter day is not a date such as 2026-11-20.")
-	}
-	accounts, err := with.book.List(ctx, in.After, in.Limit+1, false)
+	first, last, err := in.days()
 	if err != nil {
 		return api.UsageCounts{}, err
 	}
-	page := api.UsageCounts{Day: day.String(), Counts: []api.UsageCount{}}
-	accounts, page.Next = cut(accounts, in.Limit, func(a *book.Account) string { return a.ID })
-	ids := make([]string, len(accounts))
-	for i := range accounts {
-		ids[i] = accounts[i].ID
+	page, size, after := api.UsageCounts{Counts: []api.UsageCount{}}, 0, in.After
+	for left := in.Limit; left > 0 && size < longPage; left -= countsAtOnce {
+		bills, next, err := with.book.Bills(ctx, after, min(left, countsAtOnce), first, last)
+		if err != nil {
+			return api.UsageCounts{}, err
+		}
+		for _, b := range bills {
+			page.Counts = append(page.Counts, api.UsageCount{
+				Day: b.Day.String(), Account: b.Account, Label: b.Label, Plan: b.Plan, Closed: b.Closed,
+				Endpoint: b.Endpoint, Calls: b.Calls, Credited: b.Credited,
+			})
+			size += rowSize + len(b.Account) + len(b.Label) + len(b.Plan) + len(b.Endpoint)
+		}
+		if page.Next = &next; next == "" {
+			page.Next = nil
+			break
+		}
+		after = next
 	}
-	counts, err := with.book.CountsOfAccounts(ctx, ids, day, day)
-	if err != nil {
-		return api.UsageCounts{}, err
-	}
-	for _, c := range counts {
-		page.Counts = append(page.Counts, api.UsageCount{Account: c.Account, Endpoint: c.Endpoint, Calls: c.Used})
-	}
-	slices.SortFunc(page.Counts, func(a, b api.UsageCount) int {
-		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Endpoint, b.Endpoint))
-	})
 	return page, nil
+}
+
+// rowSize is about the size of a row of counts without its texts, in bytes.
+const rowSize = 120
+
+// days returns the first and the last day that are asked for.
+func (in *countsInput) days() (first, last calendar.Day, err error) {
+	day := in.Day
+	if in.Month != "" {
+		day = in.Month + "-01"
+	}
+	if first, err = calendar.ParseDay(day); err != nil || (in.Day == "") == (in.Month == "") {
+		return 0, 0, invalidRequest("Set the parameter day to a date such as 2026-11-20, or month to a month such as 2026-11.")
+	}
+	if last = first; in.Month != "" {
+		_, last = first.Month()
+	}
+	return first, last, nil
 }
 
 func (s *server) showTop(ctx context.Context, with *session, in *topInput) (api.UsageTop, error) {

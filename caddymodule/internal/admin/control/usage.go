@@ -1,11 +1,18 @@
 package control
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -19,8 +26,19 @@ type getUsageInput struct {
 
 type resetUsageInput struct {
 	Account  accountID `path:"account"`
-	Endpoint string    `query:"endpoint" maxLength:"64" doc:"The endpoint whose count to reset. Default: all."`
+	Endpoint string    `query:"endpoint" maxLength:"64" doc:"The endpoint whose calls to give back. Default: all."`
+	Reason   string    `query:"reason" maxLength:"200" doc:"Why, for the audit log."`
 }
+
+type creditInput struct {
+	Account accountID `path:"account"`
+	Body    api.CreditRequest
+}
+
+var (
+	errOtherCredit = apierror.New(http.StatusConflict, "credit_exists", "The account has another credit with this id: for another endpoint, day or number of calls.")
+	errCreditDay   = apierror.New(http.StatusBadRequest, "invalid_day", fmt.Sprintf("The day of a credit is today or one of the %d days before, such as 2026-11-20.", store.CountsFor-1))
+)
 
 func (s *server) registerUsage(router huma.API) {
 	const path = "/tollgate/accounts/{account}/usage"
@@ -31,9 +49,15 @@ func (s *server) registerUsage(router huma.API) {
 	}), answer(s, s.getUsage))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "reset-usage", Method: http.MethodDelete, Path: path, Tags: []string{"usage"},
-		Summary:     "Reset today's counts",
-		Description: "Sets the counts of one endpoint or of all to zero, also those of keys: what was called today is given back in every limit of a day and of a month. Limits, paces and the counts of other days do not change.",
+		Summary:     "Give all calls of today back",
+		Description: "A credit of all calls of today, of one endpoint or of all: they are given back in every limit of a day and of a month, also in those of keys. The count of calls stays. Paces and other days do not change.",
 	}), perform(s, s.resetUsage))
+	huma.Register(router, operation(huma.Operation{
+		OperationID: "credit-usage", Method: http.MethodPost, Path: "/tollgate/accounts/{account}/credits", Tags: []string{"usage"}, DefaultStatus: http.StatusCreated,
+		Summary: "Give calls of a day back",
+		Description: "The calls are given back in every limit of that day and month, also in those of keys, but not more than were made and not given back before. " +
+			"The count of calls stays, for bills. Paces do not change. A request that is repeated with the same id gives nothing back again.",
+	}, http.StatusConflict), answer(s, s.creditUsage))
 }
 
 func (s *server) getUsage(ctx context.Context, with *session, in *getUsageInput) (api.UsageDocument, error) {
@@ -46,21 +70,51 @@ func (s *server) getUsage(ctx context.Context, with *session, in *getUsageInput)
 	})
 }
 
-// resetUsage records the reset in a step of its own: counts are not in the
-// document. If the step fails, nothing is reset.
 func (s *server) resetUsage(ctx context.Context, with *session, in *resetUsageInput) error {
 	if in.Endpoint != "" && with.policy.Endpoint(in.Endpoint) == nil {
 		return unknownEndpoint(http.StatusBadRequest, in.Endpoint)
 	}
-	err := with.change(ctx, string(in.Account), func(a *book.Account) error {
-		if !a.Exists {
-			return store.ErrNotFound
-		}
-		with.record(ctx, a, api.UsageReset, in.Endpoint, nil, nil)
-		return nil
-	})
-	if err != nil {
-		return err
+	if strings.ContainsFunc(in.Reason, isHidden) {
+		return errInvalidReason
 	}
-	return with.book.ResetCounts(ctx, string(in.Account), in.Endpoint, with.policy.Calendar.At(with.now).Day)
+	today := with.policy.Calendar.At(with.now).Day
+	return with.book.Reset(ctx, with.now, string(in.Account), in.Endpoint, today, func(a *book.Account, made []book.Credit) {
+		for i := range made {
+			shown := showCredit(a.ID, "", in.Reason, &made[i])
+			with.record(ctx, a, api.UsageReset, shown.Endpoint, nil, shown)
+		}
+	})
+}
+
+func (s *server) creditUsage(ctx context.Context, with *session, in *creditInput) (api.Credit, error) {
+	credit := book.Credit{Endpoint: in.Body.Endpoint, Calls: in.Body.Calls, Day: with.policy.Calendar.At(with.now).Day}
+	if with.policy.Endpoint(credit.Endpoint) == nil {
+		return api.Credit{}, unknownEndpoint(http.StatusBadRequest, credit.Endpoint)
+	}
+	if in.Body.Day != "" {
+		day, err := calendar.ParseDay(in.Body.Day)
+		if err != nil || day > credit.Day || day <= credit.Day-store.CountsFor {
+			return api.Credit{}, errCreditDay
+		}
+		credit.Day = day
+	}
+	reason := in.Body.Reason
+	if strings.ContainsFunc(reason, isHidden) {
+		return api.Credit{}, errInvalidReason
+	}
+	id := cmp.Or(in.Body.ID, rand.Text())
+	made, err := with.book.Credit(ctx, with.now, string(in.Account), id, []book.Credit{credit}, func(a *book.Account, made []book.Credit) {
+		with.record(ctx, a, api.UsageCredit, credit.Endpoint, nil, showCredit(a.ID, id, reason, &made[0]))
+	})
+	switch {
+	case errors.Is(err, book.ErrOtherCredit), err == nil && in.Body.Day != "" && made[0].Day != credit.Day:
+		return api.Credit{}, errOtherCredit
+	case err != nil:
+		return api.Credit{}, err
+	}
+	return showCredit(string(in.Account), id, reason, &made[0]), nil
+}
+
+func showCredit(account, id, reason string, c *book.Credit) api.Credit {
+	return api.Credit{ID: id, Account: account, Endpoint: c.Endpoint, Day: c.Day.String(), Calls: c.Calls, Credited: c.Credited, Reason: reason}
 }

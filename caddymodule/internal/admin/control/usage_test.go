@@ -1,7 +1,9 @@
 package control_test
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +74,7 @@ func TestResetUsage(t *testing.T) {
 	g.refused(t, http.StatusBadRequest, "unknown_endpoint", "DELETE", usagePath+"?endpoint=other", "")
 	g.refused(t, http.StatusBadRequest, "invalid_request", "DELETE", usagePath+"?endpoint=", "")
 	g.refused(t, http.StatusBadRequest, "unknown_parameter", "DELETE", usagePath+"?endpoints=convert", "")
+	g.refused(t, http.StatusBadRequest, "invalid_reason", "DELETE", usagePath+"?reason=%00", "")
 	g.refused(t, http.StatusNotFound, "not_found", "DELETE", "/tollgate/accounts/stranger/usage", "")
 	want := map[string]float64{"currencies": 0, "convert": 3, "batch": 2, "usage": 0}
 	if diff := cmp.Diff(want, g.used(t)); diff != "" {
@@ -92,5 +95,108 @@ func TestResetUsage(t *testing.T) {
 	days := g.must(t, http.StatusOK, "GET", usagePath+"?days=2", "")["days"].([]any)
 	if got := days[0].(map[string]any)["calls"].(map[string]any)["convert"]; got != 5.0 {
 		t.Errorf("yesterday: got %v, want 5", got)
+	}
+	today := g.must(t, http.StatusOK, "GET", usagePath, "")["endpoints"].([]any)[1].(map[string]any)
+	if today["endpoint"] != "convert" || today["calls"] != 4.0 || today["credited"] != 4.0 || today["remaining"] != today["limit"] {
+		t.Errorf("the calls of a reset stay: got %v", today)
+	}
+	credited := days[1].(map[string]any)
+	if fmt.Sprint(credited["calls"], credited["credited"]) != "map[batch:2 convert:4 currencies:0 usage:0] map[batch:2 convert:4]" {
+		t.Errorf("today in the history: got %v", credited)
+	}
+}
+
+// TestCredit gives calls back: never more than there are, and once for each id.
+func TestCredit(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	g.take(t, "convert", 5)
+	g.Advance(24 * time.Hour)
+	g.take(t, "convert", 8)
+	const path = "/tollgate/accounts/acc_1/credits"
+	for name, c := range map[string]struct {
+		status     int
+		code, body string
+	}{
+		"no endpoint":      {400, "invalid_request", `{"calls":1}`},
+		"unknown endpoint": {400, "unknown_endpoint", `{"endpoint":"other","calls":1}`},
+		"no calls":         {400, "invalid_request", `{"endpoint":"convert"}`},
+		"negative":         {400, "invalid_request", `{"endpoint":"convert","calls":-1}`},
+		"zero":             {400, "invalid_request", `{"endpoint":"convert","calls":0}`},
+		"too many":         {400, "invalid_request", `{"endpoint":"convert","calls":1000000000000001}`},
+		"no day":           {400, "invalid_day", `{"endpoint":"convert","calls":1,"day":"today"}`},
+		"tomorrow":         {400, "invalid_day", `{"endpoint":"convert","calls":1,"day":"2126-11-22"}`},
+		"too long ago":     {400, "invalid_day", `{"endpoint":"convert","calls":1,"day":"2125-10-17"}`},
+		"hidden reason":    {400, "invalid_reason", `{"endpoint":"convert","calls":1,"reason":"\u0000"}`},
+		"long reason":      {400, "invalid_reason", `{"endpoint":"convert","calls":1,"reason":"` + strings.Repeat("é", 201) + `"}`},
+		"invalid id":       {400, "invalid_request", `{"endpoint":"convert","calls":1,"id":"a b"}`},
+	} {
+		t.Log(name)
+		g.refused(t, c.status, c.code, "POST", path, c.body)
+	}
+	g.refused(t, http.StatusNotFound, "not_found", "POST", "/tollgate/accounts/stranger/credits", `{"endpoint":"convert","calls":1}`)
+
+	credit := func(body string, want float64) string {
+		t.Helper()
+		made := g.must(t, http.StatusCreated, "POST", path, body)
+		if made["credited"] != want || made["account"] != "acc_1" || made["endpoint"] != "convert" {
+			t.Errorf("%s: got %v, want %v credited", body, made, want)
+		}
+		return made["id"].(string)
+	}
+	credit(`{"endpoint":"convert","calls":2,"id":"one"}`, 2)
+	credit(`{"endpoint":"convert","calls":2,"id":"one"}`, 2)
+	g.refused(t, http.StatusConflict, "credit_exists", "POST", path, `{"endpoint":"convert","calls":3,"id":"one"}`)
+	g.refused(t, http.StatusConflict, "credit_exists", "POST", path, `{"endpoint":"convert","calls":2,"id":"one","day":"2126-11-20"}`)
+	if a, b := credit(`{"endpoint":"convert","calls":1}`, 1), credit(`{"endpoint":"convert","calls":1}`, 1); a == b {
+		t.Errorf("two credits without an id have the id %s", a)
+	}
+	if used := g.used(t)["convert"]; used != 4 {
+		t.Errorf("used %v after credits of 4 of 8 calls", used)
+	}
+	credit(`{"endpoint":"convert","calls":9,"day":"2126-11-20"}`, 5) // more than there were
+	credit(`{"endpoint":"convert","calls":9}`, 4)
+	credit(`{"endpoint":"convert","calls":9}`, 0)
+	g.Advance(24 * time.Hour)
+	credit(`{"endpoint":"convert","calls":2,"id":"one"}`, 2) // repeated behind midnight
+	g.take(t, "convert", 1)
+	if used := g.used(t)["convert"]; used != 1 {
+		t.Errorf("a repeated credit changed the next day: used %v", used)
+	}
+	rows := g.must(t, http.StatusOK, "GET", "/tollgate/usage/counts?month=2126-11", "")["counts"]
+	var got []string
+	for _, row := range rows.([]any) {
+		row := row.(map[string]any)
+		got = append(got, fmt.Sprint(row["day"], " ", row["calls"], " ", row["credited"]))
+	}
+	if want := "2126-11-20 5 5, 2126-11-21 8 8, 2126-11-22 1 0"; strings.Join(got, ", ") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestCountsOfAll reads the counts of accounts in pages.
+func TestCountsOfAll(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	for _, query := range []string{"", "?day=x", "?month=2126", "?month=2126-13", "?day=2126-11-20&month=2126-11"} {
+		g.refused(t, http.StatusBadRequest, "invalid_request", "GET", "/tollgate/usage/counts"+query, "")
+	}
+	g.account(t, "acc_1", "starter")
+	g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"label":"Ada"}`)
+	g.take(t, "convert", 3)
+	g.must(t, http.StatusNoContent, "DELETE", "/tollgate/accounts/acc_1", "")
+	g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"plan":"business"}`)
+	g.take(t, "convert", 1)
+	if used := g.used(t)["convert"]; used != 1 {
+		t.Errorf("a new account has used %v, want 1", used)
+	}
+	page := g.must(t, http.StatusOK, "GET", "/tollgate/usage/counts?day=2126-11-20", "")
+	want := []any{
+		map[string]any{"day": "2126-11-20", "account": "acc_1", "endpoint": "convert", "calls": 3.0, "credited": 0.0, "label": "", "plan": "starter", "closed": true},
+		map[string]any{"day": "2126-11-20", "account": "acc_1", "endpoint": "convert", "calls": 1.0, "credited": 0.0, "label": "", "plan": "business", "closed": false},
+	}
+	if diff := cmp.Diff(want, page["counts"]); diff != "" || page["next"] != nil {
+		t.Errorf("got %v (-want +got):\n%s", page, diff)
 	}
 }

@@ -126,7 +126,8 @@ func TestChanges(t *testing.T) {
 			{At: now, Action: api.LimitSet, Target: "all/day", After: json.RawMessage(`{}`)},
 			{At: now, Action: api.UsageReset},
 			{At: now, Action: api.AccountSet, After: json.RawMessage(`not JSON`)}, // of another program
-			{At: now, Action: api.AccountDelete, Before: json.RawMessage(`{"plan":"free","disabled":true}`)},
+			{At: now, Action: api.AccountDelete, Before: json.RawMessage(`{"plan":"free","disabled":true}`),
+				After: json.RawMessage(`{"month":"2000-01","usage":[{"endpoint":"convert","calls":12,"credited":2}]}`)},
 			{At: now, Action: api.KeyCreate, Target: "key_1", After: json.RawMessage(`{"name":"again"}`)}, // imported into the next account
 		} {
 			record(t, db, e)
@@ -139,7 +140,7 @@ func TestChanges(t *testing.T) {
 		}
 		slices.Sort(got)
 		want := []string{
-			`{"type":"tollgate.account_changed","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","deleted":true,"disabled":true,"plan":"free"}}`,
+			`{"type":"tollgate.account_changed","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","deleted":true,"disabled":true,"month":"2000-01","plan":"free","usage":[{"endpoint":"convert","calls":12,"credited":2}]}}`,
 			`{"type":"tollgate.account_changed","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","disabled":false,"plan":"free"}}`,
 			`{"type":"tollgate.key_created","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","key":"key_1","name":"again"}}`,
 			`{"type":"tollgate.key_created","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","key":"key_1","name":"ci"}}`,

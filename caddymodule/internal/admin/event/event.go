@@ -150,7 +150,11 @@ func ofEntry(e store.Entry) (*message, error) {
 	}
 	data["plan"], data["disabled"] = state.Plan, state.Disabled
 	if e.Action == api.AccountDelete {
-		data["deleted"] = true
+		var closed api.ClosedAccount
+		if err := json.Unmarshal(e.After, &closed); err != nil {
+			return nil, fmt.Errorf("entry %s of the audit log: %w", e.ID, err)
+		}
+		data["deleted"], data["month"], data["usage"] = true, closed.Month, closed.Usage
 	}
 	return newMessage(kind, e.At, e.At, data, e.ID.String()), nil
 }

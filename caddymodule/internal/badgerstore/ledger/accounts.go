@@ -190,6 +190,12 @@ func (r *reference) deleted() bool {
 	return !state.exists() && state.generation() > 0
 }
 
+// replaced tells whether another account has the id of the one that the call
+// was granted for.
+func (r *reference) replaced() bool {
+	return r.deleted() && r.load().exists()
+}
+
 // Deleted tells whether the account of a grant was deleted since. Without a
 // handle that is any account of the id.
 func (l *Ledger) Deleted(account string, granted store.Handle) bool {

@@ -26,13 +26,14 @@ func granted(t *testing.T, l *ledger.Ledger, id string) store.Call {
 }
 
 // TestTakeAfterRemoval: a call that was granted to an account which is
-// deleted meanwhile is refused, and leaves nothing to the next account of
-// the id.
+// deleted meanwhile is refused. Calls from before can be given back until another
+// account has the id.
 func TestTakeAfterRemoval(t *testing.T) {
 	t.Parallel()
 	l := ledger.New(newLog())
 	call := granted(t, l, "acc_1")
 	wantTake(t, l, call, 9, 1, true)
+	wantTake(t, l, call, 9, 2, true)
 	wantNone := func(when string, call store.Call) {
 		t.Helper()
 		if used, admitted, err := takeOne(l, call, 9); used != 0 || admitted || !errors.Is(err, store.ErrNoGrant) {
@@ -40,6 +41,14 @@ func TestTakeAfterRemoval(t *testing.T) {
 		}
 	}
 	l.RemoveAccount("acc_1")
+	if err := l.GiveBack(call); err != nil {
+		t.Fatal(err)
+	}
+	l.Counts(today, []string{"acc_1"}, func(_ int, c store.Count) {
+		if c.Used != 1 {
+			t.Errorf("after giving back a call of a removed account %d are left, want 1", c.Used)
+		}
+	})
 	if err := reset(l); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +65,7 @@ func TestTakeAfterRemoval(t *testing.T) {
 }
 
 // TestRemovalWaits: a call that is under way when its account is deleted
-// is counted before the counters can be reset, not after.
+// is counted before the counters can be edited, not after.
 func TestRemovalWaits(t *testing.T) {
 	t.Parallel()
 	log, begun := newLog(), make(chan struct{})

@@ -41,7 +41,6 @@ const (
 	take kind = iota
 	look
 	giveBack
-	reset
 )
 
 // change is a change of a counter, from its caller to the leader of a
@@ -128,18 +127,12 @@ func (l *Ledger) apply(changes []*change) {
 	l.finish(changes, nil)
 }
 
-// commit makes changes durable and applies them, or sets their errors.
-func (l *Ledger) commit(changes ...*change) {
-	if l.counts.log == nil {
-		l.counts.mu.Lock()
-		defer l.counts.mu.Unlock()
-		l.apply(changes)
-		return
-	}
+// commit makes a change durable and applies it, or sets its error.
+func (l *Ledger) commit(change *change) {
 	c := &l.commits
 	c.mu.Lock()
 	leads, slow := len(c.open) == 0, c.slow
-	c.open = append(c.open, changes...)
+	c.open = append(c.open, change)
 	if leads {
 		c.mu.Unlock()
 		l.lead(slow)
@@ -228,13 +221,6 @@ func (l *Ledger) decide(changes []*change) {
 			l.decideTake(c)
 		case giveBack:
 			l.decideGiveBack(c)
-		case reset:
-			holder := c.account.number
-			if c.call.Key != "" {
-				holder = c.key
-			}
-			l.set(c, holder, 0)
-			l.commits.group.Sync = true
 		}
 	}
 }
@@ -258,7 +244,7 @@ func (l *Ledger) decideTake(c *change) {
 }
 
 func (l *Ledger) decideGiveBack(c *change) {
-	if !c.account.deleted() {
+	if !c.account.replaced() {
 		l.add(c, -c.call.Weight())
 	}
 }
@@ -273,7 +259,7 @@ func (l *Ledger) add(c *change, cost int64) {
 		used := c.day.find(holder, c.endpoint).value(&l.commits.group)
 		switch {
 		case cost > 0:
-			l.set(c, holder, sum(used, cost))
+			l.set(c, holder, Sum(used, cost))
 		case used > 0:
 			l.set(c, holder, max(0, used+cost))
 		}

@@ -165,7 +165,17 @@ type step func(*ledger.Ledger) error
 
 func take(l *ledger.Ledger) error     { _, _, err := takeOne(l, callOf(1), 100); return err }
 func giveBack(l *ledger.Ledger) error { return l.GiveBack(callOf(1)) }
-func reset(l *ledger.Ledger) error    { return l.Use(func() error { return l.Reset(callOf(1)) }) }
+func reset(l *ledger.Ledger) error    { return edit(l, zero(callOf(1))) }
+
+func edit(l *ledger.Ledger, edits ...ledger.Edit) error {
+	return l.Use(func() error { return l.Edit(edits...) })
+}
+
+// zero sets the counter of a call to zero.
+func zero(call store.Call) ledger.Edit {
+	return ledger.Edit{Endpoint: call.Endpoint, Day: call.Day, Holders: []string{call.Account}, Change: func(used []int64) { used[0] = 0 }}
+}
+
 func testCommitFails(t *testing.T, first step, then []step, want int64) {
 	const before = 5
 	log, release := newLog(), make(chan struct{})
@@ -241,7 +251,9 @@ func testGivingBack(t *testing.T, lower step, fails error) {
 	})
 	synctest.Wait()
 	wantTake(t, l, callOf(1), limit, limit, false)
-	if counts, _ := l.Counts("acc_1", today); len(counts) != 1 || counts[0].Used != limit {
+	var counts []store.Count
+	l.Counts(today, []string{"acc_1"}, func(_ int, c store.Count) { counts = append(counts, c) })
+	if len(counts) != 1 || counts[0].Used != limit {
 		t.Errorf("under way: got %v, want %d calls", counts, limit)
 	}
 	close(release)
@@ -324,8 +336,8 @@ func testManyWait(t *testing.T, fails int) {
 	wantTake(t, l, callOf(0), 0, want[0], false)
 }
 
-// TestResetIsSynced: only a group with a reset is synced.
-func TestResetIsSynced(t *testing.T) {
+// TestEditIsSynced: only a group with an edit is synced. It has no calls.
+func TestEditIsSynced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log, release := newLog(), make(chan struct{})
@@ -347,26 +359,27 @@ func TestResetIsSynced(t *testing.T) {
 		}
 		close(release)
 		callers.Wait()
-		wantTake(t, l, callOf(1), 100, 2, true)
+		wantTake(t, l, callOf(1), 100, 1, true)
 
 		groups := log.seen()
-		if len(groups) != 3 || groups[0].sync || !groups[1].sync || groups[2].sync {
-			t.Errorf("got groups %+v, want three, the second synced", groups)
+		if len(groups) != 4 || groups[0].sync || groups[1].sync || !groups[2].sync || groups[3].sync {
+			t.Errorf("got groups %+v, want four, the third synced", groups)
 		}
 	})
 }
 
-// TestResetMany: many counters are reset with one write: all or none.
-func TestResetMany(t *testing.T) {
+// TestEditMany: edits of many counters are one write: all or none.
+func TestEditMany(t *testing.T) {
 	t.Parallel()
 	for failing, want := range map[int]int64{-1: 0, 0: 1} {
 		log, resets := newLog(), 0
 		l := ledger.New(log)
+		var edits []ledger.Edit
 		var calls []store.Call
 		for _, endpoint := range []string{"convert", "rates", "history", "batch"} {
 			call := store.Call{Account: "acc_1", Endpoint: endpoint, Day: today}
 			wantTake(t, l, call, 9, 1, true)
-			calls = append(calls, call)
+			calls, edits = append(calls, call), append(edits, zero(call))
 		}
 		log.before = func(int) error {
 			resets++
@@ -375,7 +388,7 @@ func TestResetMany(t *testing.T) {
 			}
 			return nil
 		}
-		if err := l.Reset(calls...); errors.Is(err, errDisk) != (failing >= 0) {
+		if err := edit(l, edits...); errors.Is(err, errDisk) != (failing >= 0) {
 			t.Errorf("write %d fails: got %v", failing, err)
 		}
 		if resets != 1 {
@@ -388,6 +401,58 @@ func TestResetMany(t *testing.T) {
 		}
 		if left != want {
 			t.Errorf("write %d fails: %d is left, want %d", failing, left, want)
+		}
+	}
+}
+
+// TestEditsOfManyCounters: edits with more counters than fit into a group are
+// written as several groups. Each edit is in one of them, and changes all of its
+// counters or none.
+func TestEditsOfManyCounters(t *testing.T) {
+	t.Parallel()
+	const holders = ledger.MaxGroup/2 + 1
+	log := newLog()
+	l := ledger.New(log)
+	var edits []ledger.Edit
+	for _, endpoint := range []string{"convert", "rates", "history"} {
+		e := ledger.Edit{Endpoint: endpoint, Day: today, Change: func(used []int64) {
+			for i := range used {
+				used[i]++
+			}
+		}}
+		for i := range holders {
+			e.Holders = append(e.Holders, callOf(i).Account)
+		}
+		edits = append(edits, e)
+	}
+	wantTake(t, l, callOf(0), 9, 1, true) // loads the day
+	log.before = func(group int) error {
+		if group == 2 {
+			return errDisk
+		}
+		return nil
+	}
+	if err := edit(l, edits...); !errors.Is(err, errDisk) || !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("got %v, want %v", err, errDisk)
+	}
+	groups := log.seen()
+	if len(groups) != 3 || groups[1].entries != holders || groups[2].entries != holders {
+		t.Fatalf("got %d groups, want one of 1 and two of %d counters", len(groups), holders)
+	}
+	for _, account := range []int{0, holders - 1} {
+		for _, e := range edits {
+			call := store.Call{Account: callOf(account).Account, Endpoint: e.Endpoint, Day: today}
+			want := int64(0)
+			if e.Endpoint == "convert" {
+				want = 1
+				if account == 0 {
+					want++
+				}
+			}
+			if got := log.count(call); got != want {
+				t.Errorf("%v: the log has %d, want %d", call, got, want)
+			}
+			wantTake(t, l, call, 0, want, false)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 type counts struct {
 	log Log
 
-	// loading is held while days are loaded, dropped or cleared, and for
+	// loading is held while days are loaded, dropped or edited in the log, and for
 	// reading while sums of a month are loaded. It is locked before mu.
 	loading sync.RWMutex
 	mu      sync.Mutex // guards what follows
@@ -120,8 +120,8 @@ func (t *counts) forgetMonth(date calendar.Day) {
 	t.months = slices.DeleteFunc(t.months, func(m *month) bool { return m.covers(date) })
 }
 
-// forgetSums makes the sums of a month be read again for one holder. A
-// reset of one account does not make all others wait for their sums.
+// forgetSums makes the sums of a month be read again for one holder. An edit
+// of one account does not make all others wait for their sums.
 func (t *counts) forgetSums(holder uint32, date calendar.Day) {
 	if m := t.month(date, holder); m != nil {
 		m.first.get(holder).read = false
@@ -143,7 +143,7 @@ func (l *Ledger) loadMonth(holder uint32, date calendar.Day) error {
 	used := map[string]int64{}
 	if t.log != nil {
 		err := t.log.LoadHolder(l.accounts.at(holder).id, missing, func(endpoint string, n int64) {
-			used[endpoint] = sum(used[endpoint], n)
+			used[endpoint] = Sum(used[endpoint], n)
 		})
 		if err != nil {
 			return fmt.Errorf("%w: loading the counts of a month: %w", store.ErrUnavailable, err)
@@ -214,7 +214,7 @@ func (t *counts) addToMonth(d *day) {
 		d.each(func(holder, endpoint uint32, c *counter) {
 			if first := m.first.get(holder); first != nil && first.read {
 				total := m.counter(holder, endpoint)
-				total.used = sum(total.used, c.used)
+				total.used = Sum(total.used, c.used)
 			}
 		})
 	}
@@ -246,23 +246,28 @@ func (l *Ledger) Moved() (moved []Count) {
 	return moved
 }
 
-// Counts returns a holder's counts above zero of a day. A call that is
-// being committed is not included. It returns false if the day is not in
-// memory and only the log knows.
-func (l *Ledger) Counts(holder string, date calendar.Day) (list []store.Count, loaded bool) {
-	number, known := l.accounts.find(holder)
+// Counts calls fn with the counts above zero of some holders on a day, all of
+// one instant: an edit is included or not. A call that is being committed is not
+// included. It returns false if the day is not in memory and only the log knows.
+func (l *Ledger) Counts(date calendar.Day, holders []string, fn func(holder int, c store.Count)) (loaded bool) {
 	l.counts.mu.Lock()
 	defer l.counts.mu.Unlock()
 	d := l.counts.day(date)
-	if d == nil || !known {
-		return nil, d != nil
+	if d == nil {
+		return false
 	}
-	d.counters(number, func(endpoint uint32, c *counter) {
-		if c.used > 0 {
-			list = append(list, store.Count{Day: date, Endpoint: l.endpoints.at(endpoint), Used: c.used})
+	for i, holder := range holders {
+		number, known := l.accounts.find(holder)
+		if !known {
+			continue
 		}
-	})
-	return list, true
+		d.counters(number, func(endpoint uint32, c *counter) {
+			if c.used > 0 {
+				fn(i, store.Count{Day: date, Endpoint: l.endpoints.at(endpoint), Used: c.used})
+			}
+		})
+	}
+	return true
 }
 
 // Days returns the days that are in memory.
@@ -275,8 +280,8 @@ func (l *Ledger) Days() (list []calendar.Day) {
 	return list
 }
 
-// sum adds what was used. It does not overflow.
-func sum(a, b int64) int64 {
+// Sum adds what was used. It does not overflow.
+func Sum(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}

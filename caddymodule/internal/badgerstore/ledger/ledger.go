@@ -37,9 +37,9 @@ type Log interface {
 	// Nothing of those days is appended meanwhile.
 	LoadHolder(holder string, days []calendar.Day, fn func(endpoint string, used int64)) error
 
-	// Clear removes the counts of calls whose days are not in memory, and
-	// are not loaded meanwhile.
-	Clear(calls []store.Call) error
+	// Edit makes edits of days that are not in memory, and are not loaded
+	// meanwhile. Each is on the disk when it returns, or none of it.
+	Edit(edits []Edit) error
 }
 
 // Ledger is the state of a store. It is safe for concurrent use.

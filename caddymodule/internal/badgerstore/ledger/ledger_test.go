@@ -15,9 +15,9 @@ import (
 
 var now = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 
-// TestResetOfUnloadedDay: a day that is not in memory is reset in the log
+// TestEditOfUnloadedDay: a day that is not in memory is edited in the log
 // and not loaded.
-func TestResetOfUnloadedDay(t *testing.T) {
+func TestEditOfUnloadedDay(t *testing.T) {
 	t.Parallel()
 	log := newLog()
 	l := ledger.New(log)
@@ -25,7 +25,10 @@ func TestResetOfUnloadedDay(t *testing.T) {
 	wantTake(t, l, callOf(2), 9, 1, true)
 	l.RetainDays(func(calendar.Day) bool { return false })
 	if err := reset(l); err != nil {
-		t.Fatalf("reset: %v", err)
+		t.Fatalf("edit: %v", err)
+	}
+	if days := l.Days(); len(days) > 0 {
+		t.Errorf("in memory are %v", days)
 	}
 	if got := log.count(callOf(1)); got != 0 {
 		t.Errorf("the log has %d, want 0", got)

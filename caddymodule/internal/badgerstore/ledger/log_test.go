@@ -63,15 +63,20 @@ func (l *memoryLog) Append(g *ledger.Group) error {
 	return nil
 }
 
-// Clear is a group of its own, to the tests.
-func (l *memoryLog) Clear(calls []store.Call) error {
+// Edit is a group of its own, to the tests.
+func (l *memoryLog) Edit(edits []ledger.Edit) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.before(len(l.groups)); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	for _, call := range calls {
-		delete(l.counts, store.Call{Account: ledger.Holder(call.Account, call.Key), Endpoint: call.Endpoint, Day: call.Day})
+	for _, e := range edits {
+		counter := func(holder string) store.Call { return store.Call{Account: holder, Endpoint: e.Endpoint, Day: e.Day} }
+		used := make([]int64, len(e.Holders))
+		for i, holder := range e.Holders {
+			used[i] = l.counts[counter(holder)]
+		}
+		e.Run(used, func(holder string, used int64) { l.counts[counter(holder)] = used })
 	}
 	return nil
 }

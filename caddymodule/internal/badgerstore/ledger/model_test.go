@@ -150,7 +150,7 @@ func TestModel(t *testing.T) {
 			"call again":    func(*rapid.T) { s.call() },
 			"burst":         func(*rapid.T) { s.burst() },
 			"give back":     func(*rapid.T) { s.giveBack() },
-			"reset":         func(*rapid.T) { s.reset() },
+			"edit":          func(*rapid.T) { s.edit() },
 			"put account":   func(*rapid.T) { s.putAccount() },
 			"remove":        func(*rapid.T) { s.removeAccount() },
 			"put token":     func(*rapid.T) { s.putToken() },
@@ -288,7 +288,7 @@ func (s *simulator) burst() {
 					continue
 				}
 				admitted.Add(1)
-				if caller%givesBack == 0 && !s.model.removed[call.Account] && s.l.GiveBack(call) == nil {
+				if caller%givesBack == 0 && s.l.GiveBack(call) == nil {
 					given.Add(1)
 				}
 			}
@@ -308,7 +308,7 @@ func (s *simulator) giveBack() {
 	ofKey.Account, ofKey.Key = ledger.Holder(call.Account, call.Key), ""
 	ofAccount := call
 	ofAccount.Key = ""
-	if s.model.used[ofAccount]+s.model.used[ofKey] == 0 || s.model.removed[call.Account] {
+	if s.model.used[ofAccount]+s.model.used[ofKey] == 0 {
 		if err := s.l.GiveBack(call); err != nil {
 			s.Fatalf("giving back nothing: %v", err)
 		}
@@ -321,12 +321,36 @@ func (s *simulator) giveBack() {
 	}
 }
 
-func (s *simulator) reset() {
-	call := s.counter(s.account())
-	call.Key = rapid.SampledFrom([]string{"", "k1"}).Draw(s.T, "key")
-	if !s.failed(s.l.Use(func() error { return s.l.Reset(call) })) {
-		call.Account, call.Key = ledger.Holder(call.Account, call.Key), ""
-		s.model.used[call] = 0
+// edit moves calls of some days to another counter, and lowers that of a key.
+func (s *simulator) edit() {
+	account := s.account()
+	holders := []string{account, ledger.Holder(account, "~"), ledger.Holder(account, "k1")}
+	most := rapid.Int64Range(1, 4).Draw(s.T, "moved")
+	change := func(used []int64) {
+		n := min(most, used[0])
+		used[0], used[1], used[2] = used[0]-n, used[1]+n, max(0, used[2]-n)
+	}
+	counter := s.counter(account)
+	var edits []ledger.Edit
+	for _, day := range []calendar.Day{counter.Day - 1, counter.Day} {
+		counter.Day = day
+		if s.model.used[counter] > 0 { // else it changes nothing
+			edits = append(edits, ledger.Edit{Endpoint: counter.Endpoint, Day: day, Holders: holders, Change: change})
+		}
+	}
+	if len(edits) == 0 || s.failed(edit(s.l, edits...)) {
+		return
+	}
+	for _, e := range edits {
+		counters, used := make([]store.Call, len(holders)), make([]int64, len(holders))
+		for i, holder := range holders {
+			counters[i] = store.Call{Account: holder, Endpoint: e.Endpoint, Day: e.Day}
+			used[i] = s.model.used[counters[i]]
+		}
+		change(used)
+		for i := range used {
+			s.model.used[counters[i]] = used[i]
+		}
 	}
 }
 
@@ -445,10 +469,7 @@ func (s *simulator) checkCounts() {
 				}
 			}
 			got := map[string]int64{}
-			counts, loaded := s.l.Counts(account, day)
-			for _, c := range counts {
-				got[c.Endpoint] = c.Used
-			}
+			loaded := s.l.Counts(day, []string{account}, func(_ int, c store.Count) { got[c.Endpoint] = c.Used })
 			if !loaded || !maps.Equal(got, want) {
 				s.Fatalf("counts of %s on %v: got %v, loaded %v, want %v", account, day, got, loaded, want)
 			}

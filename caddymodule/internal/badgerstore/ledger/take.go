@@ -24,62 +24,11 @@ func (l *Ledger) Rooms(call store.Call, limits []store.Limit, rooms []store.Room
 	return l.run(c)
 }
 
-// GiveBack gives a call back. See store.Counter. Nothing happens if the
-// account was deleted after the grant: its counters were deleted with it.
+// GiveBack gives a call back. See store.Counter.
 func (l *Ledger) GiveBack(call store.Call) error {
 	c := l.newChange(giveBack, &call)
 	defer c.release()
 	return l.run(c)
-}
-
-// Reset sets counters to zero, on the disk as well when it returns: those
-// of days in memory with one commit, the others with one write. A call with a
-// Key names the counter of the key, another one that of the account. Call it
-// within Use.
-func (l *Ledger) Reset(calls ...store.Call) error {
-	left, err := l.resetLoaded(calls)
-	if err != nil || len(left) == 0 {
-		return err
-	}
-	l.counts.loading.Lock()
-	defer l.counts.loading.Unlock()
-	left, err = l.resetLoaded(left) // days that were loaded since
-	if err != nil || len(left) == 0 || l.counts.log == nil {
-		return err
-	}
-	err = l.counts.log.Clear(left)
-	l.counts.mu.Lock()
-	defer l.counts.mu.Unlock()
-	for _, call := range left {
-		l.counts.forgetSums(l.accounts.number(Holder(call.Account, call.Key)), call.Day)
-	}
-	return err
-}
-
-// resetLoaded resets the counters of days in memory, and returns the others.
-func (l *Ledger) resetLoaded(calls []store.Call) (left []store.Call, err error) {
-	var changes []*change
-	for _, call := range calls {
-		c := l.newChange(reset, &call)
-		defer c.release()
-		if c.day, c.endpoint = l.counts.loaded(call.Day), l.endpoints.index(call.Endpoint); c.day != nil {
-			changes = append(changes, c)
-		} else {
-			left = append(left, call)
-		}
-	}
-	if len(changes) > 0 {
-		l.commit(changes...)
-	}
-	for _, c := range changes {
-		switch {
-		case errors.Is(c.err, errDayNotLoaded):
-			left = append(left, c.call)
-		case c.err != nil:
-			err = c.err
-		}
-	}
-	return left, err
 }
 
 // Errors of a change that needs counts which are not in memory.
@@ -173,7 +122,7 @@ func (l *Ledger) used(c *change, limit *store.Limit, group *Group) (used int64, 
 	used = l.usedIn(&m.table, c, limit, group)
 	for _, d := range l.counts.days {
 		if m.covers(d.date) {
-			used = sum(used, l.usedIn(&d.table, c, limit, group))
+			used = Sum(used, l.usedIn(&d.table, c, limit, group))
 		}
 	}
 	return used, nil
@@ -186,7 +135,7 @@ func (l *Ledger) usedIn(s *table, c *change, limit *store.Limit, group *Group) (
 	except, excepted := l.endpoints.find(c.call.Except)
 	s.counters(c.holder(limit), func(endpoint uint32, n *counter) {
 		if !excepted || endpoint != except {
-			used = sum(used, n.value(group))
+			used = Sum(used, n.value(group))
 		}
 	})
 	return used

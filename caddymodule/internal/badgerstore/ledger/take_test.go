@@ -125,7 +125,7 @@ func TestMonthBegins(t *testing.T) {
 	want(on(november30, "convert"), 7, 15)
 	l.RetainDays(func(d calendar.Day) bool { return d == december1 })
 	want(on(november30-1, "rates"), 9, 16)
-	if err := l.Use(func() error { return l.Reset(on(november30-3, "convert")) }); err != nil {
+	if err := edit(l, zero(on(november30-3, "convert"))); err != nil {
 		t.Fatal(err)
 	}
 	want(on(november30, "convert"), 3, 12)

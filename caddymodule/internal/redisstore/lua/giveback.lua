@@ -1,27 +1,29 @@
 #!lua
--- Gives one call back. A counter never falls below zero.
+-- Gives one call back. A counter never falls below zero. If the account was
+-- deleted and there is no other one, only its own counts are left.
 --
 -- KEYS: the account, its counts of the month [, those of the key].
 -- ARGV: handle, day, endpoint, numbers as in take.lua: cost, expiry of counts;
 -- for each count key: generation and the highest counts seen.
--- Returns the time; for each count key: generation, counters.
+-- Returns the time; for each count key of an account that exists: generation,
+-- counters.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local handle = redis.call('HGET', KEYS[1], 'i')
-if not handle or ARGV[1] ~= '' and handle ~= ARGV[1] then return {now} end
+if handle and ARGV[1] ~= '' and handle ~= ARGV[1] then return {now} end
 local day, endpoint, numbers = ARGV[2], ARGV[3], cmsgpack.unpack(ARGV[4])
 
 local function text(number) return string.format('%.0f', number) end
 
 local names = {day .. ':' .. endpoint, endpoint, day .. ':*', '*'}
 local reply, at = {now}, 3
-for key = 2, #KEYS do
+for key = 2, handle and #KEYS or 2 do
 	local row = redis.call('HMGET', KEYS[key], 'g', unpack(names))
 	local generation, known, counters = tonumber(row[1] or 0), numbers[at], {}
 	for n = 1, 4 do
 		counters[n] = tonumber(row[n + 1] or 0)
-		if known >= generation then
+		if handle and known >= generation then
 			counters[n] = math.max(counters[n], numbers[at + n])
 		end
 	end
@@ -44,4 +46,4 @@ for key = 2, #KEYS do
 	end
 	at = at + 5
 end
-return reply
+return handle and reply or {now}

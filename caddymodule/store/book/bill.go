@@ -1,0 +1,209 @@
+package book
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// Bill is what an account called of an endpoint on a day.
+type Bill struct {
+	Account  string
+	Label    string // empty for a closed account
+	Plan     string // the current one, or that of the closed account
+	Closed   bool   // of an account that was closed
+	Day      calendar.Day
+	Endpoint string
+	// Calls is the calls by their cost, and Credited how many of them were
+	// given back by credits. What limits see is the difference.
+	Calls, Credited int64
+}
+
+// compare orders bills by account, day and endpoint. Those of a closed account
+// come before those of the account that has the id now.
+func (b *Bill) compare(other *Bill) int {
+	return cmp.Or(
+		cmp.Compare(b.Account, other.Account), cmp.Compare(other.closed(), b.closed()),
+		cmp.Compare(b.Day, other.Day), cmp.Compare(b.Endpoint, other.Endpoint),
+	)
+}
+
+func (b *Bill) closed() int {
+	if b.Closed {
+		return 1
+	}
+	return 0
+}
+
+// closedSpace has a row for each account that was closed in the last
+// store.CountsFor days. The key is its id.
+var closedSpace = Space{Name: "closed"}
+
+// Closed is what is kept of a closed account besides its counts.
+type Closed struct {
+	Plan string    `cbor:"1,keyasint" json:"plan"`
+	At   time.Time `cbor:"2,keyasint" json:"closed_at"`
+}
+
+// CloseAccount deletes an account with its keys. What it called stays for
+// store.CountsFor days: see Bills. Nothing stays of an account without calls.
+// record is called in the same step, with what the account called on the days
+// from first to today. Calls that are in flight meanwhile are only in Bills. The
+// error is store.ErrNotFound without an account.
+func (b *Book) CloseAccount(ctx context.Context, at time.Time, id string, first, today calendar.Day, record func(a *Account, called []Bill)) error {
+	a, err := b.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	closed := &Closed{a.Plan, at}
+	called, err := b.billsOf(ctx, []string{id}, map[string]billed{id: {a, closed}}, today-store.CountsFor, today+1)
+	if err != nil {
+		return err
+	}
+	called = slices.DeleteFunc(called, func(bill Bill) bool { return bill.Closed })
+	hasCalls := len(called) > 0
+	if hasCalls {
+		// First, so that no account is missing in Bills. The row of an account
+		// that is not deleted then changes nothing.
+		if err := b.keepClosed(ctx, id, closed); err != nil {
+			return err
+		}
+	}
+	called = slices.DeleteFunc(called, func(bill Bill) bool { return bill.Day < first })
+	err = b.ChangeOne(ctx, at, id, func(a *Account) error {
+		if !a.Exists {
+			return store.ErrNotFound
+		}
+		record(a, called)
+		a.Exists = false
+		return nil
+	})
+	if err != nil || hasCalls {
+		return err
+	}
+	counts, err := b.Counts(ctx, id, "", today-1, today+1)
+	if err == nil && len(counts) > 0 { // its first calls were in flight
+		err = b.keepClosed(ctx, id, closed)
+	}
+	return err
+}
+
+func (b *Book) keepClosed(ctx context.Context, id string, closed *Closed) error {
+	row := Row{Key: id, Value: encode(*closed), Expires: closed.At.AddDate(0, 0, store.CountsFor)}
+	return commitOne(ctx, b.Engine, closedSpace, []Write{{Row: row}})
+}
+
+// billed is an account with bills: what is known of the one that has the id,
+// and of the last closed one. One of them can be nil.
+type billed struct {
+	account *Account
+	closed  *Closed
+}
+
+// Bills returns what up to limit accounts called on the days from first to
+// last, those with ids greater than after, also closed ones. They are in
+// ascending order of account, day and endpoint. next is the last of these
+// accounts, empty if there are no more.
+func (b *Book) Bills(ctx context.Context, after string, limit int, first, last calendar.Day) (list []Bill, next string, err error) {
+	// An account that is closed after this is in the rows.
+	accounts, err := b.List(ctx, after, limit+1, false)
+	if err != nil {
+		return nil, "", err
+	}
+	rows, err := b.Scan(ctx, limit+1, Range{closedSpace, after + "\x00", ""})
+	if err != nil {
+		return nil, "", err
+	}
+	of := make(map[string]billed, len(accounts)+len(rows[0]))
+	for _, a := range accounts {
+		of[a.ID] = billed{account: a}
+	}
+	for _, row := range rows[0] {
+		closed := &Closed{}
+		if err := decode(row.Value, closed); err != nil {
+			return nil, "", err
+		}
+		of[row.Key] = billed{of[row.Key].account, closed}
+	}
+	ids := slices.Sorted(maps.Keys(of))
+	if len(ids) > limit {
+		ids = ids[:limit]
+		next = ids[limit-1]
+	}
+	list, err = b.billsOf(ctx, ids, of, first, last)
+	return list, next, err
+}
+
+func (b *Book) billsOf(ctx context.Context, ids []string, of map[string]billed, first, last calendar.Day) ([]Bill, error) {
+	counts, err := b.CountsOfAccounts(ctx, ids, first, last)
+	if err != nil {
+		return nil, err
+	}
+	type key struct {
+		account, endpoint string
+		day               calendar.Day
+		closed            bool
+	}
+	bills := map[key]*Bill{}
+	for _, c := range counts {
+		is := of[c.Account]
+		former := c.Key == store.Closed || c.Key == store.ClosedCredited
+		k := key{c.Account, c.Endpoint, c.Day, former || is.account == nil}
+		bill := bills[k]
+		if bill == nil {
+			bill = &Bill{Account: c.Account, Closed: k.closed, Day: c.Day, Endpoint: c.Endpoint}
+			switch {
+			case !k.closed:
+				bill.Label, bill.Plan = is.account.Label, is.account.Plan
+			case is.closed != nil:
+				bill.Plan = is.closed.Plan
+			}
+			bills[k] = bill
+		}
+		bill.Calls += c.Used
+		if c.Key == store.Credited || c.Key == store.ClosedCredited {
+			bill.Credited += c.Used
+		}
+	}
+	list := make([]Bill, 0, len(bills))
+	for _, bill := range bills {
+		list = append(list, *bill)
+	}
+	slices.SortFunc(list, func(a, b Bill) int { return a.compare(&b) })
+	return list, nil
+}
+
+// dumpClosed calls write with the counts of closed accounts. One that has been
+// created again has those of the new account under its id, which are not a part
+// of the dump.
+func (b *Book) dumpClosed(ctx context.Context, ids []string, write func(Piece) error) error {
+	last := calendar.UTCDay(b.now()) + 1
+	for some := range slices.Chunk(ids, store.MaxBatch) {
+		counts, err := b.CountsOfAccounts(ctx, some, last-store.CountsFor-31, last)
+		if err != nil {
+			return err
+		}
+		isNew := map[string]bool{}
+		for _, id := range some {
+			_, err := b.Get(ctx, id)
+			if isNew[id] = err == nil; err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+		}
+		for _, c := range counts {
+			if isNew[c.Account] && (c.Key == "" || c.Key == store.Credited) {
+				continue
+			}
+			if err := write(Piece{Count: &c}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
