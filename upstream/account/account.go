@@ -58,6 +58,10 @@ var (
 	// ErrBusy means that the queue of passwords to check is too long.
 	ErrBusy = errors.New("too many passwords are in the queue")
 
+	// ErrDatabase means that the database did not answer or failed. A change
+	// may have been made unless the error says otherwise.
+	ErrDatabase = errors.New("the account database failed")
+
 	// ErrGate means that the gate is unreachable or failed. Nothing was
 	// changed unless the error says so.
 	ErrGate = errors.New("calling the gate failed")
@@ -98,8 +102,9 @@ type Credential struct {
 }
 
 // Store is a database of accounts. Its methods are safe for concurrent use. Each
-// change is one short transaction. After an error other than the documented
-// ones the change may have been made.
+// change is one short transaction. Each method answers within seconds, also if
+// its context has no deadline. Errors other than the documented ones wrap
+// ErrDatabase; then the change may have been made.
 type Store interface {
 	// ByEmail returns one account or ErrNotFound.
 	ByEmail(ctx context.Context, email Email) (Credential, error)
@@ -110,8 +115,9 @@ type Store interface {
 	// List returns all accounts in the order of their e-mail addresses.
 	List(ctx context.Context) ([]Credential, error)
 
-	// LoginsToEnd returns up to limit accounts whose LoginsEnd is not 0.
-	LoginsToEnd(ctx context.Context, limit int) ([]Credential, error)
+	// LoginsToEnd returns up to limit accounts after an id, in the order of
+	// their ids, whose LoginsEnd is not 0. They have no more than these two.
+	LoginsToEnd(ctx context.Context, after string, limit int) ([]Credential, error)
 
 	// ByReset returns the account of a reset link, or ErrNotFound if the link
 	// is unknown, expired or for another version of the password.

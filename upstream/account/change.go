@@ -125,9 +125,7 @@ func (s *Service) replace(ctx context.Context, c Credential) (Identity, error) {
 // if the hash is stored.
 func (s *Service) checkPasswordStored(ctx context.Context, id, hash string, cause error) error {
 	// The deadline of the caller may be what failed.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), GateTimeout)
-	defer cancel()
-	stored, err := s.store.ByID(ctx, id)
+	stored, err := s.store.ByID(context.WithoutCancel(ctx), id)
 	switch {
 	case err != nil:
 		return errors.Join(cause, err)

@@ -97,7 +97,7 @@ func TestLoginsEndAfterARestart(t *testing.T) {
 	if got := w.logins(t, a.ID); got != 0 {
 		t.Errorf("%d login tokens live, want 0", got)
 	}
-	if left, err := w.store.LoginsToEnd(ctx, 10); err != nil || len(left) != 0 {
+	if left, err := w.store.LoginsToEnd(ctx, "", 10); err != nil || len(left) != 0 {
 		t.Errorf("left to do: %v, %v", left, err)
 	}
 }

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,23 +51,28 @@ func (s *Service) endLogins(ctx context.Context, id string, version int64) error
 	return err
 }
 
-// maxEnding is the number of accounts that one call of EndLogins works on.
-const maxEnding = 1000
+// endingPage is how many accounts EndLogins lists at once.
+const endingPage = 100
 
 // EndLogins lets the gate end the login tokens that it did not end when a
-// password was changed. If the gate is unreachable, it stops at the first
-// account; otherwise it tries all. The error wraps ErrGate.
-func (s *Service) EndLogins(ctx context.Context) error {
-	pending, err := s.store.LoginsToEnd(ctx, maxEnding)
-	for _, c := range pending {
-		if failed := s.endLogins(ctx, c.ID, c.LoginsEnd); failed != nil {
-			err = failed
+// password was changed. It tries each account once, and stops if the gate or
+// the database does not answer.
+func (s *Service) EndLogins(ctx context.Context) (err error) {
+	after := ""
+	for {
+		pending, failed := s.store.LoginsToEnd(ctx, after, endingPage)
+		if failed != nil || len(pending) == 0 {
+			return cmp.Or(failed, err)
 		}
-		if errors.Is(err, client.ErrUnreachable) {
-			return err
+		for _, c := range pending {
+			after = c.ID
+			failed := s.endLogins(ctx, c.ID, c.LoginsEnd)
+			if errors.Is(failed, client.ErrUnreachable) || errors.Is(failed, ErrDatabase) {
+				return failed
+			}
+			err = cmp.Or(failed, err)
 		}
 	}
-	return err
 }
 
 // slowest is the maximum wait of Run, as a multiple of its interval.

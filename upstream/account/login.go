@@ -28,7 +28,7 @@ type Token struct {
 //
 // The error is ErrCredentials, after the same work, for an unknown
 // address, a wrong password and a disabled account; ErrPlanRequired;
-// ErrBusy; or wraps ErrGate.
+// ErrBusy; or wraps ErrGate or ErrDatabase.
 func (s *Service) Login(ctx context.Context, email, password string) (Token, error) {
 	c, right, err := s.verify(ctx, email, password)
 	if err != nil {
@@ -131,7 +131,6 @@ func (s *Service) confirm(ctx context.Context, c Credential, key string) error {
 	if err == nil || errors.Is(err, ErrNotFound) {
 		err = ErrCredentials
 	}
-	ctx = context.WithoutCancel(ctx)
 	revoked := s.ask(ctx, func(ctx context.Context) error { return s.gate.RevokeKey(ctx, c.ID, key) })
 	if revoked != nil && !errors.Is(revoked, api.ErrNotFound) {
 		s.revoking.Failed(slog.String("account", c.ID), slog.String("key", key), slog.Any("error", revoked))

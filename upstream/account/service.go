@@ -17,10 +17,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
-// GateTimeout is the timeout of one call of the control API. A call usually
-// takes a millisecond.
-const GateTimeout = 5 * time.Second
-
 // Service administers accounts and checks their passwords. Its methods
 // are safe for concurrent use, in several processes over one database.
 type Service struct {
@@ -103,8 +99,7 @@ func (s *Service) add(ctx context.Context, id string, email Email, password, pla
 func (s *Service) checkAdded(ctx context.Context, id string, cause error) error {
 	// The cleanup has its own deadline: the deadline of the caller may be
 	// what failed.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*GateTimeout)
-	defer cancel()
+	ctx = within(context.WithoutCancel(ctx), undoTimeout)
 	_, err := s.store.ByID(ctx, id)
 	switch {
 	case err == nil:
@@ -209,13 +204,13 @@ func (s *Service) Identify(ctx context.Context, id string) (Identity, error) {
 	return c.Identity, err
 }
 
-// ask calls the control API with GateTimeout. It returns a refusal of the
+// ask calls the control API as OfCall says. It returns a refusal of the
 // gate unchanged. A failure wraps ErrGate.
 //
 // A canceled caller does not cancel the call: the gate could still execute
 // it, after the call that undoes it.
 func (s *Service) ask(ctx context.Context, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), GateTimeout)
+	ctx, cancel := OfCall(context.WithoutCancel(ctx))
 	defer cancel()
 	err := call(ctx)
 	refusal, refused := errors.AsType[*apierror.Error](err)

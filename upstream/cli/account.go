@@ -75,7 +75,9 @@ func (s *settings) withAccounts(c *cobra.Command, gate Gate, work func(*account.
 	}
 	if err != nil {
 		if plan := c.Flag("plan"); plan != nil {
-			return gatecli.UnknownPlan(c.Context(), control, plan.Value.String(), err)
+			ctx, cancel := account.OfCall(c.Context())
+			defer cancel()
+			return gatecli.UnknownPlan(ctx, control, plan.Value.String(), err)
 		}
 		return err
 	}

@@ -123,7 +123,7 @@ func (s *site) collect(ctx context.Context, v *visit) (data export, err error) {
 	for _, one := range sessions {
 		data.Sessions = append(data.Sessions, exportedSession{one.Agent, one.CreatedAt, one.SeenAt, one.ExpiresAt, one.ID == v.session.ID})
 	}
-	ctx, cancel := context.WithTimeout(ctx, account.GateTimeout)
+	ctx, cancel := account.OfCall(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {

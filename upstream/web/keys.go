@@ -65,7 +65,7 @@ type state struct{ Kind, Text string }
 // keyList gets the account's keys. An account that is unknown to the gate has
 // none.
 func (s *site) keyList(ctx context.Context, v *visit, revoked bool) ([]api.Key, error) {
-	ctx, cancel := context.WithTimeout(ctx, account.GateTimeout)
+	ctx, cancel := account.OfCall(ctx)
 	defer cancel()
 	keys, err := s.Gate.Keys(ctx, v.who.ID, client.KeyFilter{Revoked: revoked})
 	if errors.Is(err, api.ErrNotFound) {

@@ -45,6 +45,8 @@ var (
 		Advice: "No account was created. The site is not set up correctly."}
 	errBusy = problem{Status: http.StatusServiceUnavailable, Title: "Too many people sign in at the moment",
 		Advice: "Try again in a few seconds.", Retry: "2"}
+	errDatabase = problem{Status: http.StatusServiceUnavailable, Title: "Accounts are unavailable at the moment",
+		Advice: "Try again in a few seconds.", Retry: "5"}
 	errBroken = problem{Status: http.StatusInternalServerError, Title: "Something went wrong on our side",
 		Advice: "The error is logged. Try again."}
 )
@@ -84,6 +86,8 @@ func classify(err error) problem {
 		return errReset
 	case errors.Is(err, account.ErrBusy):
 		return errBusy
+	case errors.Is(err, account.ErrDatabase):
+		return errDatabase
 	case errors.Is(err, account.ErrGate), errors.Is(err, client.ErrUnreachable), errors.Is(err, context.DeadlineExceeded):
 		return errGate
 	case !isRefused:

@@ -38,7 +38,7 @@ func (s *site) signUpForm(w http.ResponseWriter, r *http.Request) error {
 // newSignUp returns the empty form. It asks the gate whether the plan of new
 // accounts has access: people should know before they sign up.
 func (s *site) newSignUp(ctx context.Context) (signUpView, error) {
-	ctx, cancel := context.WithTimeout(ctx, account.GateTimeout)
+	ctx, cancel := account.OfCall(ctx)
 	defer cancel()
 	plans, err := s.Gate.Plans(ctx)
 	if err != nil {

@@ -50,7 +50,7 @@ var notRefused = []string{"internal", "unavailable", "upstream_timeout", "upstre
 
 // refusedOf gets the refused calls of the account, by a limit or a permission.
 func (s *site) refusedOf(ctx context.Context, v *visit, days int) (refusedCalls, error) {
-	ctx, cancel := context.WithTimeout(ctx, account.GateTimeout)
+	ctx, cancel := account.OfCall(ctx)
 	defer cancel()
 	rows, err := client.All(func(after string) ([]api.Refused, *string, error) {
 		page, err := s.Gate.Refused(ctx, days, v.who.ID, after, client.PageSize)
@@ -68,7 +68,7 @@ func (s *site) refusedOf(ctx context.Context, v *visit, days int) (refusedCalls,
 // usageOf gets the usage of the account. An account that is unknown to the
 // gate has used nothing of its plan.
 func (s *site) usageOf(ctx context.Context, v *visit, days int) (api.UsageDocument, error) {
-	ctx, cancel := context.WithTimeout(ctx, account.GateTimeout)
+	ctx, cancel := account.OfCall(ctx)
 	defer cancel()
 	document, err := s.Gate.Usage(ctx, v.who.ID, days)
 	if errors.Is(err, api.ErrNotFound) {

@@ -91,7 +91,8 @@ func (s *site) visited(begin func(*http.Request) (*visit, error), h pageHandler)
 // errSignedOut means that a request has no valid session.
 var errSignedOut = errors.New("not signed in")
 
-// loadSession loads the session of each request.
+// loadSession loads the session of each request, and begins the deadline of the
+// page.
 func (s *site) loadSession(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		loaded, err := s.sessions.Load(r)
@@ -99,7 +100,7 @@ func (s *site) loadSession(next http.Handler) http.Handler {
 			s.fail(w, r, nil, err)
 			return
 		}
-		next.ServeHTTP(w, loaded)
+		next.ServeHTTP(w, loaded.WithContext(account.OfPage(loaded.Context())))
 	})
 }
 
@@ -148,7 +149,7 @@ func (s *site) visitor(r *http.Request) *visit {
 // ask gets the plans and the account from the gate. An account that is
 // unknown to the gate has the plan free.
 func (s *site) ask(ctx context.Context, v *visit) (known api.Account, err error) {
-	ctx, cancel := context.WithTimeout(ctx, account.GateTimeout)
+	ctx, cancel := account.OfCall(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
@@ -205,7 +206,7 @@ func redirect(w http.ResponseWriter, path string, query url.Values) {
 
 // untilDone calls the gate for a change. Closing the page does not cancel it.
 func untilDone[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), account.GateTimeout)
+	ctx, cancel := account.OfCall(context.WithoutCancel(ctx))
 	defer cancel()
 	return call(ctx)
 }

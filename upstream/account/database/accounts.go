@@ -11,23 +11,40 @@ const columns = "id, email, password_hash, password_version, created_at, updated
 
 // ByEmail implements account.Store.
 func (s *Store) ByEmail(ctx context.Context, email account.Email) (account.Credential, error) {
-	return scanAccount(s.db.QueryRowContext(ctx, "SELECT "+columns+" FROM accounts WHERE email = $1", string(email)))
+	return one(ctx, s, "reading account", scanAccount, "SELECT "+columns+" FROM accounts WHERE email = $1", string(email))
 }
 
 // ByID implements account.Store.
 func (s *Store) ByID(ctx context.Context, id string) (account.Credential, error) {
-	return scanAccount(s.db.QueryRowContext(ctx, "SELECT "+columns+" FROM accounts WHERE id = $1", id))
+	return one(ctx, s, "reading account", scanAccount, "SELECT "+columns+" FROM accounts WHERE id = $1", id)
 }
 
+// pageSize is how many rows a statement lists or deletes, so that it ends before
+// its timeout.
+const pageSize = 1000
+
 // List implements account.Store.
-func (s *Store) List(ctx context.Context) ([]account.Credential, error) {
-	return list(ctx, s, "listing accounts", scanAccount, "SELECT "+columns+" FROM accounts ORDER BY email")
+func (s *Store) List(ctx context.Context) (all []account.Credential, err error) {
+	after := account.Email("")
+	for {
+		page, err := list(ctx, s, "listing accounts", scanAccount,
+			"SELECT "+columns+" FROM accounts WHERE email > $1 ORDER BY email LIMIT $2", string(after), pageSize)
+		if err != nil || len(page) == 0 {
+			return all, err
+		}
+		all = append(all, page...)
+		after = page[len(page)-1].Email
+	}
 }
 
 // LoginsToEnd implements account.Store.
-func (s *Store) LoginsToEnd(ctx context.Context, limit int) ([]account.Credential, error) {
-	return list(ctx, s, "listing login tokens to end", scanAccount,
-		"SELECT "+columns+" FROM accounts WHERE logins_end > 0 ORDER BY id LIMIT $1", limit)
+func (s *Store) LoginsToEnd(ctx context.Context, after string, limit int) ([]account.Credential, error) {
+	read := func(row row) (c account.Credential, err error) {
+		err = row.Scan(&c.ID, &c.LoginsEnd)
+		return c, err
+	}
+	return list(ctx, s, "listing login tokens to end", read,
+		"SELECT id, logins_end FROM accounts WHERE logins_end > 0 AND id > $1 ORDER BY id LIMIT $2", after, limit)
 }
 
 // Add implements account.Store.
@@ -66,7 +83,7 @@ func (s *Store) Rehash(ctx context.Context, id string, version int64, hash strin
 func scanAccount(row row) (account.Credential, error) {
 	var c account.Credential
 	var created, updated, changes int64
-	err := scan(row, "reading account", &c.ID, &c.Email, &c.Hash, &c.Version, &created, &updated, &c.LoginsEnd, &changes)
+	err := row.Scan(&c.ID, &c.Email, &c.Hash, &c.Version, &created, &updated, &c.LoginsEnd, &changes)
 	if err != nil {
 		return account.Credential{}, err
 	}

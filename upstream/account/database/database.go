@@ -16,7 +16,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -28,9 +30,8 @@ import (
 // fileName is the SQLite file in its directory.
 const fileName = "accounts.db"
 
-// busyTimeout is how long a SQLite connection waits for other writers, in
-// milliseconds. A writer locks the database for one statement and its commit.
-const busyTimeout = "15000"
+// startTimeout bounds the start, with the wait for another process that starts.
+const startTimeout = 30 * time.Second
 
 // maxConnections is the size of the pool. Logins read one row each and are
 // limited by the hashing of passwords.
@@ -52,12 +53,15 @@ func OpenFile(ctx context.Context, directory string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing database file: %w", err)
 	}
-	guard, err := openSQLite(path + ".lock")
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	guard, err := openSQLite(path+".lock", startTimeout)
 	if err != nil {
 		return nil, err
 	}
 	defer guard.Close()
-	db, err := openSQLite(path)
+	// A writer locks the database for one statement and its commit.
+	db, err := openSQLite(path, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +82,13 @@ func OpenURL(ctx context.Context, address string) (*Store, error) {
 		// The cause quotes parts of the URL, and a URL holds a password.
 		return nil, errors.New("opening database: the PostgreSQL URL is malformed")
 	}
+	setTimeouts(config)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(maxConnections)
 	db.SetMaxIdleConns(maxConnections)
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 30))
 	if err == nil {
 		err = migrate(ctx, db, goose.DialectPostgres, goose.WithSessionLocker(locker))
 	}
@@ -89,6 +96,20 @@ func OpenURL(ctx context.Context, address string) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("opening PostgreSQL database: %w", err), db.Close())
 	}
 	return &Store{db: db}, nil
+}
+
+// setTimeouts sets timeouts that the URL does not have. They bound what no
+// context does: the server's work after a client has gone, and connections that
+// the pool opens by itself.
+func setTimeouts(config *pgx.ConnConfig) {
+	const statement = "statement_timeout"
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = timeout
+	}
+	_, found := config.RuntimeParams[statement]
+	if !found && !strings.Contains(config.RuntimeParams["options"], statement) {
+		config.RuntimeParams[statement] = strconv.FormatInt(timeout.Milliseconds(), 10)
+	}
 }
 
 // IsURL tells whether a text has the form of a URL for OpenURL.
@@ -106,11 +127,8 @@ func (s *Store) Close() error {
 
 // Ping returns an error if the database does not answer.
 func (s *Store) Ping(ctx context.Context) error {
-	var one int
-	if err := s.db.QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
-		return fmt.Errorf("pinging database: %w", err)
-	}
-	return nil
+	_, err := one(ctx, s, "pinging database", scanNumber, "SELECT 1")
+	return err
 }
 
 // prepareFile creates the directory and an empty file with their permissions:
@@ -136,9 +154,10 @@ func prepareFile(directory string) (string, error) {
 	return path, nil
 }
 
-func openSQLite(path string) (*sql.DB, error) {
+// openSQLite opens a file whose connections wait so long for other writers.
+func openSQLite(path string, busy time.Duration) (*sql.DB, error) {
 	source := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: url.Values{
-		"_busy_timeout": {busyTimeout},
+		"_busy_timeout": {strconv.FormatInt(busy.Milliseconds(), 10)},
 		"_foreign_keys": {"on"},
 		"_synchronous":  {"FULL"}, // a commit survives a power cut
 		"_txlock":       {"immediate"},

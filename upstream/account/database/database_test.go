@@ -169,7 +169,7 @@ func TestLoginsToEnd(t *testing.T) {
 		mustAdd(t, store, account.Account{ID: "acc_bob", Email: "bob@example.com", CreatedAt: created, UpdatedAt: created})
 		want := func(want ...string) {
 			t.Helper()
-			got, err := other.LoginsToEnd(t.Context(), 10)
+			got, err := other.LoginsToEnd(t.Context(), "", 10)
 			if err != nil || !slices.EqualFunc(got, want, func(c account.Credential, id string) bool { return c.ID == id }) {
 				t.Errorf("got %v, %v; want %v", got, err, want)
 			}

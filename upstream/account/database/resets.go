@@ -14,7 +14,7 @@ func (s *Store) ByReset(ctx context.Context, id string, now time.Time) (account.
 	const from = " FROM resets JOIN accounts ON accounts.id = resets.account " +
 		"WHERE resets.id = $1 AND resets.expires_at > $2 AND resets.password_version = accounts.password_version"
 	qualified := "accounts." + strings.ReplaceAll(columns, ", ", ", accounts.")
-	return scanAccount(s.db.QueryRowContext(ctx, "SELECT "+qualified+from, id, now.UnixMilli()))
+	return one(ctx, s, "reading reset link", scanAccount, "SELECT "+qualified+from, id, now.UnixMilli())
 }
 
 // SetReset implements account.Store. It is one statement, so that the link
@@ -35,8 +35,22 @@ func (s *Store) RemoveReset(ctx context.Context, of string) error {
 // Prune implements account.Store.
 func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	return errors.Join(
-		s.exec(ctx, "pruning reset links", "DELETE FROM resets WHERE expires_at <= $1", now.UnixMilli()),
-		s.exec(ctx, "pruning sessions", "DELETE FROM sessions WHERE expires_at <= $1 OR seen_at <= $2",
-			now.UnixMilli(), now.Add(-account.SessionIdle).UnixMilli()),
+		s.prune(ctx, "resets", "expires_at <= $2", now.UnixMilli()),
+		s.prune(ctx, "sessions", "expires_at <= $2 OR seen_at <= $3", now.UnixMilli(), now.Add(-account.SessionIdle).UnixMilli()),
 	)
 }
+
+// prune deletes rows page by page: other writers do not wait for all of them.
+func (s *Store) prune(ctx context.Context, table, ended string, args ...any) (err error) {
+	statement := "DELETE FROM " + table + " WHERE id IN (SELECT id FROM " + table + " WHERE " + ended + " LIMIT $1)"
+	for err == nil {
+		err = s.change(ctx, "pruning "+table, errPruned, statement, append([]any{pageSize}, args...)...)
+	}
+	if errors.Is(err, errPruned) {
+		return nil
+	}
+	return err
+}
+
+// errPruned ends prune.
+var errPruned = errors.New("nothing is left to prune")

@@ -19,7 +19,7 @@ func (s *Store) AddSession(ctx context.Context, a account.Session) error {
 
 // Session returns one session, which may be expired, or account.ErrNotFound.
 func (s *Store) Session(ctx context.Context, id string) (account.Session, error) {
-	return scanSession(s.db.QueryRowContext(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE id = $1", id))
+	return one(ctx, s, "reading session", scanSession, "SELECT "+sessionColumns+" FROM sessions WHERE id = $1", id)
 }
 
 // Sessions returns the sessions of an account, including expired ones, ordered
@@ -39,9 +39,8 @@ func (s *Store) TouchSession(ctx context.Context, id string, at time.Time) error
 // number of attempts, or account.ErrNotFound. It is one statement, so that
 // parallel attempts get different numbers.
 func (s *Store) TryPassword(ctx context.Context, id string) (int, error) {
-	var tried int
-	counted := s.db.QueryRowContext(ctx, "UPDATE sessions SET attempts = attempts + 1 WHERE id = $1 RETURNING attempts", id)
-	return tried, scan(counted, "counting password attempt", &tried)
+	return one(ctx, s, "counting password attempt", scanNumber,
+		"UPDATE sessions SET attempts = attempts + 1 WHERE id = $1 RETURNING attempts", id)
 }
 
 // ForgetTries resets the number of attempts. It does nothing if the session is
@@ -64,7 +63,7 @@ func (s *Store) RemoveOtherSessions(ctx context.Context, of, except string) erro
 func scanSession(row row) (account.Session, error) {
 	var a account.Session
 	var created, seen, expires int64
-	err := scan(row, "reading session", &a.ID, &a.AccountID, &a.Version, &a.Agent, &created, &seen, &expires)
+	err := row.Scan(&a.ID, &a.AccountID, &a.Version, &a.Agent, &created, &seen, &expires)
 	if err != nil {
 		return account.Session{}, err
 	}

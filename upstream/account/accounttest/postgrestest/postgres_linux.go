@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,7 +23,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
-// cluster is a PostgreSQL server of one test process.
+// cluster is a PostgreSQL server.
 type cluster struct {
 	once      sync.Once
 	err       error
@@ -33,20 +34,14 @@ type cluster struct {
 	made      int
 }
 
-var server cluster
+var server cluster // of the test process
 
 // URL returns the address of an empty database on a real server. The server
 // starts with the first database. Without PostgreSQL installed the test is
 // skipped, in CI it fails.
 func URL(t testing.TB) string {
 	t.Helper()
-	binaries, err := installed()
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	binaries := require(t)
 	server.once.Do(func() { server.err = server.start(binaries) })
 	if server.err != nil {
 		t.Fatal(server.err)
@@ -56,6 +51,79 @@ func URL(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return server.url(name)
+}
+
+// Server is a PostgreSQL server of one test, which the test can stop.
+type Server struct {
+	// URL is the address of an empty database.
+	URL string
+
+	cluster cluster
+}
+
+// Start runs a server until the test ends.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{}
+	if err := s.cluster.start(require(t)); err != nil {
+		t.Fatal(errors.Join(err, s.cluster.stop()))
+	}
+	t.Cleanup(func() {
+		s.Continue(t) // else it cannot end
+		if err := s.cluster.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	name, err := s.cluster.create(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.URL = s.cluster.url(name)
+	return s
+}
+
+// Stop stops all processes of the server: it accepts connections and answers
+// nothing.
+func (s *Server) Stop(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
+
+// Continue undoes Stop.
+func (s *Server) Continue(t testing.TB) { s.signal(t, syscall.SIGCONT) }
+
+// signal sends a signal to the server, which starts its other processes, and
+// then to these.
+func (s *Server) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	main := s.cluster.process.Process.Pid
+	if err := syscall.Kill(main, signal); err != nil {
+		t.Fatal(err)
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", main, main))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, child := range strings.Fields(string(children)) {
+		pid, err := strconv.Atoi(child)
+		if err == nil {
+			err = syscall.Kill(pid, signal)
+		}
+		if err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// require returns the directory of the server's programs. Without them the test
+// is skipped, in CI it fails.
+func require(t testing.TB) string {
+	t.Helper()
+	binaries, err := installed()
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	return binaries
 }
 
 // Main runs the tests of a package and stops the server. TestMain calls it
