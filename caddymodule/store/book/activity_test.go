@@ -191,6 +191,27 @@ func TestConflicts(t *testing.T) {
 	wantError(t, "conflicts without end", err, book.ErrConflict)
 }
 
+// TestConflictOfOne: if another gate changes the rows of one account, only that
+// account is written again. The calls of the others are listed once.
+func TestConflictOfOne(t *testing.T) {
+	t.Parallel()
+	b, w := open(t, "acc_1", "acc_2")
+	conflicts := 3
+	w.before = func(batch book.Batch) error {
+		if batch.Account == "acc_1" && conflicts > 0 {
+			conflicts--
+			return book.ErrConflict
+		}
+		return nil
+	}
+	b.Record(call("acc_1", 1))
+	b.Record(call("acc_2", 1))
+	wantError(t, "closing", b.Close(), nil)
+	other := gate(t, w.Engine)
+	wantCalls(t, other, "acc_1", 1)
+	wantCalls(t, other, "acc_2", 1)
+}
+
 // TestFlushTogether: the calls of many accounts are one commit, also with those
 // of two handles.
 func TestFlushTogether(t *testing.T) {

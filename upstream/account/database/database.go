@@ -65,7 +65,13 @@ func OpenFile(ctx context.Context, directory string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := exclusively(ctx, guard, func() error { return prepareSQLite(ctx, db) }); err != nil {
+	// Two processes that start at once must not both create the schema. The lock
+	// of a transaction ends with its connection; a lock file could stay.
+	_, err = guard.ExecContext(ctx, "BEGIN EXCLUSIVE")
+	if err == nil {
+		err = prepareSQLite(ctx, db)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s: %w", path, err), db.Close())
 	}
 	return &Store{db: db}, nil
@@ -170,25 +176,6 @@ func openSQLite(path string, busy time.Duration) (*sql.DB, error) {
 	db.SetMaxOpenConns(maxConnections)
 	db.SetMaxIdleConns(maxConnections)
 	return db, nil
-}
-
-// exclusively runs fn under a lock across processes. Otherwise two processes
-// that start at once could both create the schema. Unlike a lock file, the
-// lock of a database transaction ends with its process.
-func exclusively(ctx context.Context, guard *sql.DB, fn func() error) error {
-	conn, err := guard.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("locking database: %w", err)
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(ctx, "BEGIN EXCLUSIVE"); err != nil {
-		return fmt.Errorf("locking database: %w", err)
-	}
-	err = fn()
-	if _, e := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); e != nil {
-		err = errors.Join(err, fmt.Errorf("unlocking database: %w", e))
-	}
-	return err
 }
 
 func prepareSQLite(ctx context.Context, db *sql.DB) error {

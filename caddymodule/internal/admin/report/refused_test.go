@@ -161,6 +161,56 @@ func TestRetriedIsNoError(t *testing.T) {
 	}
 }
 
+// TestAwayMidway: if the store fails between two steps of a write, each call
+// counts once: those of the first step are not written again.
+func TestAwayMidway(t *testing.T) {
+	t.Parallel()
+	s := &midway{Book: open(t)}
+	r, _ := newRefused(t, s)
+	const accounts = 2500 // three steps
+	for i := range accounts {
+		r.Add(store.Refused{Day: today(), Account: fmt.Sprintf("acc_%04d", i), Code: "quota_exceeded", Calls: 1})
+	}
+	for fails := range 2 {
+		s.works.Store(1)
+		if err := r.Flush(t.Context()); err == nil {
+			t.Fatalf("flush %d: no error", fails)
+		}
+		r.Add(store.Refused{Day: today(), Account: "acc_0000", Code: "quota_exceeded", Calls: 1})
+	}
+	s.works.Store(accounts)
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	calls := int64(0)
+	for _, row := range list(t, s.Book) {
+		want := int64(1)
+		if row.Account == "acc_0000" {
+			want = 3
+		}
+		if row.Calls != want {
+			t.Errorf("%s has %d calls, want %d", row.Account, row.Calls, want)
+		}
+		calls += row.Calls
+	}
+	if calls != accounts+2 {
+		t.Errorf("the store has %d calls, want %d", calls, accounts+2)
+	}
+}
+
+// midway is a store that takes some steps and then fails.
+type midway struct {
+	*book.Book
+	works atomic.Int64
+}
+
+func (m *midway) AddRefused(ctx context.Context, rows []store.Refused) error {
+	if m.works.Add(-1) < 0 {
+		return store.ErrUnavailable
+	}
+	return m.Book.AddRefused(ctx, rows)
+}
+
 // TestAway keeps calls while the store fails. Close tells how many are lost.
 func TestAway(t *testing.T) {
 	t.Parallel()
