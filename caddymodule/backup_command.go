@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -22,6 +20,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/backup"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
 )
 
 func backupCommand() *cobra.Command {
@@ -50,76 +49,22 @@ Paces and login attempts are not in it: they begin again after a restore.`,
 	return c
 }
 
-// writeBackup writes a backup to a new file. The file has its name only when
-// it is complete, verified and on the disk.
-func writeBackup(ctx context.Context, address, path string) (*backup.File, error) {
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		if err == nil {
-			err = fs.ErrExist
-		}
-		return nil, fmt.Errorf("writing %s: %w", path, err)
-	}
+// writeBackup writes a backup to a new file, and verifies it.
+func writeBackup(ctx context.Context, address, path string) (file *backup.File, err error) {
 	gate, err := AdminClient(address)
 	if err != nil {
 		return nil, err
 	}
-	// A temporary file has the mode 0600.
-	draft, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
-	if err != nil {
-		return nil, fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer os.Remove(draft.Name())
-	err = errors.Join(gate.Backup(ctx, draft), draft.Sync(), draft.Close())
-	if err != nil {
-		return nil, err
-	}
-	file, err := backup.Open(ctx, draft.Name())
-	if err != nil {
-		return nil, fmt.Errorf("verifying the backup: %w", err)
-	}
-	if err = file.Close(); err == nil {
-		err = publish(draft.Name(), path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("writing %s: %w", path, err)
-	}
-	return file, nil
-}
-
-// publish gives a draft its name. It replaces no file.
-func publish(draft, path string) error {
-	// Unlike a rename, a link replaces no file that was made meanwhile.
-	err := os.Link(draft, path)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		err = renameToNew(draft, path)
-	}
-	if err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// renameToNew is for file systems without hard links, such as FAT. An empty
-// file reserves the name; it remains only if the process is killed before the
-// rename.
-func renameToNew(draft, path string) error {
-	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	if err = errors.Join(reserved.Close(), os.Rename(draft, path)); err != nil {
-		return errors.Join(err, os.Remove(path))
-	}
-	return nil
-}
-
-// syncDir syncs the names in a directory.
-func syncDir(dir string) error {
-	opened, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(opened.Sync(), opened.Close())
+	err = terminal.NewFile(path, func(draft *os.File) (err error) {
+		if err = gate.Backup(ctx, draft); err != nil {
+			return err
+		}
+		if file, err = backup.Open(ctx, draft.Name()); err != nil {
+			return fmt.Errorf("verifying the backup: %w", err)
+		}
+		return file.Close()
+	})
+	return file, err
 }
 
 // printBackup prints what a file has, and to which store it was restored, if

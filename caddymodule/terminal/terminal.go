@@ -1,5 +1,6 @@
 // Package terminal has what the command lines of the gate and of the upstream
-// share: the form of times in tables, and the question before a deletion.
+// share: the form of times in tables, the question before a deletion, and a
+// new file that is complete or missing.
 package terminal
 
 import (

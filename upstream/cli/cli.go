@@ -1,4 +1,5 @@
-// Package cli is the command line of the upstream: serve, account and rates.
+// Package cli is the command line of the upstream: serve, account, backup and
+// rates.
 //
 // Run is the whole program bin/upstream. Add adds the commands that
 // administer accounts and rates to another program.
@@ -52,10 +53,10 @@ type Gate struct {
 	Connect func(c *cobra.Command) (*client.Client, error)
 }
 
-// Add adds the commands account and rates to a command of another program.
+// Add adds the commands account, backup and rates to a command of another program.
 func Add(c *cobra.Command, gate Gate) {
 	c.Args, c.RunE = cobra.NoArgs, needCommand
-	c.AddCommand(accountCommand(gate), ratesCommand())
+	c.AddCommand(accountCommand(gate), backupCommand(), ratesCommand())
 }
 
 // Run runs bin/upstream and returns its exit status: 0 after success, 1 after

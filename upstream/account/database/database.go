@@ -85,8 +85,7 @@ func OpenURL(ctx context.Context, address string) (*Store, error) {
 	}
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
-		// The cause quotes parts of the URL, and a URL holds a password.
-		return nil, errors.New("opening database: the PostgreSQL URL is malformed")
+		return nil, fmt.Errorf("opening database: %w", errMalformed)
 	}
 	setTimeouts(config)
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -103,6 +102,10 @@ func OpenURL(ctx context.Context, address string) (*Store, error) {
 	}
 	return &Store{db: db}, nil
 }
+
+// errMalformed has no cause: that quotes parts of the URL, and a URL holds a
+// password.
+var errMalformed = errors.New("the PostgreSQL URL is malformed")
 
 // setTimeouts sets timeouts that the URL does not have. They bound what no
 // context does: the server's work after a client has gone, and connections that

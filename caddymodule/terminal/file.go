@@ -1,0 +1,73 @@
+package terminal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// NewFile writes a new file with the mode 0600. It has its name only when write
+// has succeeded and the content is on the disk. It replaces no file.
+func NewFile(path string, write func(draft *os.File) error) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = fs.ErrExist
+		}
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	// A temporary file has the mode 0600.
+	draft, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer os.Remove(draft.Name())
+	if err := write(draft); err != nil {
+		return errors.Join(err, draft.Close())
+	}
+	err = errors.Join(draft.Sync(), draft.Close())
+	if err == nil {
+		err = publish(draft.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+// publish gives a draft its name. It replaces no file.
+func publish(draft, path string) error {
+	// Unlike a rename, a link replaces no file that was made meanwhile.
+	err := os.Link(draft, path)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		err = renameToNew(draft, path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// renameToNew is for file systems without hard links, such as FAT. An empty
+// file reserves the name; it remains only if the process is killed before the
+// rename.
+func renameToNew(draft, path string) error {
+	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(reserved.Close(), os.Rename(draft, path)); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// syncDir syncs the names in a directory.
+func syncDir(dir string) error {
+	opened, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(opened.Sync(), opened.Close())
+}

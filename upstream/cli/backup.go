@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
+	"github.com/caddy-tollgate/tollgate/upstream/account/database"
+)
+
+func backupCommand() *cobra.Command {
+	var s settings
+	c := &cobra.Command{
+		Use:   "backup <file>",
+		Short: "Copy the database of accounts to a new file",
+		Long: `Copy the database of accounts, with sessions and reset links, to a new file of
+mode 0600, while the server runs. The file has its name only when it is complete
+and on the disk. It has e-mail addresses and password hashes: keep it private.
+
+To restore it, stop the server, move upstream/accounts.db* out of the data
+directory, put the file there as upstream/accounts.db, and start the server.
+
+For accounts in PostgreSQL it prints the command of PostgreSQL, and fails.`,
+		Args: misuse.Arguments(1),
+		RunE: func(c *cobra.Command, args []string) error { return s.backup(c, args[0]) },
+	}
+	s.declare(c, "data")
+	return c
+}
+
+func (s *settings) backup(c *cobra.Command, path string) error {
+	config, err := s.config(c)
+	if err != nil {
+		return err
+	}
+	if config.Database != "" {
+		command, err := database.DumpCommand(config.Database, path)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("the accounts are in PostgreSQL; use its command, with the password in PGPASSWORD or a password file:\n%s", command)
+	}
+	// The first signal removes the temporary file.
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	accounts := 0
+	err = terminal.NewFile(path, func(draft *os.File) (err error) {
+		accounts, err = database.CopyFile(ctx, config.Directory, draft.Name())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "Copied %s to %s.\n", english.Plural(accounts, "account", ""), path)
+	return err
+}
