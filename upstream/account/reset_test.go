@@ -284,10 +284,19 @@ func TestClose(t *testing.T) {
 		if err := f.Close(ctx, f.ada.ID, password); !errors.Is(err, account.ErrGate) {
 			t.Errorf("without the gate: got %v, want ErrGate", err)
 		}
-		f.gate.Fail(nil)
 		f.wantPassword(t, password)
+		session := account.Session{ID: "browser", AccountID: f.ada.ID, Version: 1, CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(time.Hour)}
+		if err := f.store.AddSession(ctx, session); err != nil {
+			t.Fatal(err)
+		}
+		// The gate keeps counts of a closed account: it must get no label.
+		f.gate.Fail(&gatetest.Fault{Hits: func(r *http.Request) bool { return r.Method != http.MethodDelete }})
 		if err := f.Close(ctx, f.ada.ID, password); err != nil {
 			t.Fatal(err)
+		}
+		f.gate.Fail(nil)
+		if _, err := f.store.Session(ctx, "browser"); !errors.Is(err, account.ErrNotFound) {
+			t.Errorf("the session is there: %v", err)
 		}
 		if _, err := f.Identify(ctx, f.ada.ID); !errors.Is(err, account.ErrNotFound) || len(f.atGate(t)) != 0 {
 			t.Errorf("the account is still known: %v, the gate has %v", err, f.atGate(t))
