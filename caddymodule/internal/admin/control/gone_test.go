@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
 )
 
 // TestClientGone: a change whose client goes away has its entry, is made, and
@@ -48,5 +50,24 @@ func TestClientGone(t *testing.T) {
 	}
 	if names := g.names(t, ""); len(names) != 0 {
 		t.Errorf("live keys: got %q, want none", names)
+	}
+}
+
+// TestEnrolClientGone: the account of an identity is made although its client
+// goes away.
+func TestEnrolClientGone(t *testing.T) {
+	t.Parallel()
+	s := new(steps)
+	g := newGateOver(t, s)
+	ctx, leave := context.WithCancel(t.Context())
+	s.before = func(ctx context.Context, _ []string) error {
+		leave()
+		return ctx.Err()
+	}
+	if err := control.Enrol(ctx, g, "acc_1", "ada", "starter"); err != nil || ctx.Err() == nil {
+		t.Errorf("got %v; gone: %v", err, ctx.Err())
+	}
+	if account, err := g.Opened().Account(t.Context(), "acc_1"); err != nil || account.Label != "ada" {
+		t.Errorf("got %+v, %v", account, err)
 	}
 }
