@@ -59,11 +59,11 @@ func list[T any](ctx context.Context, s *Store, doing string, read func(row) (T,
 	defer rows.Close()
 	var all []T
 	for rows.Next() {
-		one, err := read(rows)
+		found, err := read(rows)
 		if err != nil {
 			return nil, failed(ctx, doing, err)
 		}
-		all = append(all, one)
+		all = append(all, found)
 	}
 	return all, failed(ctx, doing, rows.Err())
 }
