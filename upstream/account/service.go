@@ -97,9 +97,7 @@ func (s *Service) add(ctx context.Context, id string, email Email, password, pla
 // and database may have made the change and lost the answer. It returns nil
 // if the account is stored, and otherwise removes it from the gate.
 func (s *Service) checkAdded(ctx context.Context, id string, cause error) error {
-	// The cleanup has its own deadline: the deadline of the caller may be
-	// what failed.
-	ctx = within(context.WithoutCancel(ctx), undoTimeout)
+	ctx = context.WithoutCancel(ctx)
 	_, err := s.store.ByID(ctx, id)
 	switch {
 	case err == nil:
@@ -107,7 +105,8 @@ func (s *Service) checkAdded(ctx context.Context, id string, cause error) error 
 	case !errors.Is(err, ErrNotFound):
 		return errors.Join(cause, err)
 	}
-	if err := s.forget(ctx, id); err != nil {
+	// The deadline of the caller may be what failed.
+	if err := s.forget(within(ctx, undoTimeout), id); err != nil {
 		// Only logged: the account left at the gate has no token.
 		s.removing.Failed(slog.String("account", id), slog.Any("error", err))
 	}
