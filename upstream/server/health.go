@@ -25,6 +25,7 @@ type Pinger interface {
 type Rates interface {
 	Current() *rates.Dataset
 	Status() ecb.Status
+	Missed(now time.Time) int
 }
 
 // health answers GET /healthz: 200 while the upstream can serve, 503 when
@@ -49,11 +50,13 @@ type healthAnswer struct {
 }
 
 // ratesAge is the age of the newest rates. AgeDays counts calendar days in
-// UTC; 3 is usual on a Monday morning. Live is true if rates are fetched,
-// Failing if the last attempt failed. CheckedAt is the last success.
+// UTC; 3 is usual on a Monday morning. Missed counts publications that are not
+// there. Live is true if rates are fetched, Failing if the last attempt failed.
+// CheckedAt is the last success.
 type ratesAge struct {
 	Date      civil.Date `json:"date"`
 	AgeDays   int        `json:"age_days"`
+	Missed    int        `json:"missed"`
 	Live      bool       `json:"live"`
 	Failing   bool       `json:"failing"`
 	CheckedAt *time.Time `json:"checked_at"`
@@ -67,6 +70,7 @@ func (h *health) age() *ratesAge {
 	age := &ratesAge{
 		Date:    newest,
 		AgeDays: int(civil.Of(h.now().UTC()) - newest),
+		Missed:  h.rates.Missed(h.now()),
 		Live:    status.Live,
 		Failing: status.Err != nil,
 	}

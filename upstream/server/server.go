@@ -32,8 +32,8 @@ type Config struct {
 	// Database is part of the health check.
 	Database Pinger
 
-	// Rates is part of the health check. Nil for a site without the currency
-	// API.
+	// Rates is part of the health check and of the metrics. Nil for a site
+	// without the currency API.
 	Rates Rates
 
 	// Gate returns the state of the gate, for the health check. Nil to leave
@@ -73,6 +73,9 @@ func New(c Config) http.Handler {
 		routes["/api/"] = gate.require(assertion.Call, c.API)
 		routes["/api"] = gate.require(assertion.Call, unknown)
 		routes["/openapi.json"] = c.API
+	}
+	if c.Rates != nil {
+		routes["/metrics"] = only("GET /metrics", metrics(c.Rates, c.Now))
 	}
 	if c.SignUp {
 		routes["POST /signup"] = gate.warnUnthrottled(c.Pages)

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -284,9 +285,11 @@ func TestSignUpAroundTheGate(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
+	missed := 0
 	s := newSite(t, func(c *server.Config) {
 		newest := c.Rates.Current().Newest().Time()
 		c.Now = func() time.Time { return newest.Add(3*24*time.Hour + time.Hour) }
+		missed = c.Rates.Missed(c.Now())
 		c.Gate = func() string { return "secret_refused" }
 	})
 	var got struct {
@@ -295,6 +298,7 @@ func TestHealth(t *testing.T) {
 		Rates  struct {
 			Date      string
 			AgeDays   int `json:"age_days"`
+			Missed    int
 			Live      bool
 			Failing   bool
 			CheckedAt *time.Time `json:"checked_at"`
@@ -304,8 +308,17 @@ func TestHealth(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if w.Code != http.StatusOK || got.Status != "ok" || got.Gate != "secret_refused" || got.Rates.AgeDays != 3 || len(got.Rates.Date) != len("2026-11-20") {
+	if w.Code != http.StatusOK || got.Status != "ok" || got.Gate != "secret_refused" || got.Rates.AgeDays != 3 || got.Rates.Missed != missed || len(got.Rates.Date) != len("2026-11-20") {
 		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+	metrics := s.do(http.MethodGet, "/metrics", nil)
+	for _, want := range []string{
+		fmt.Sprintf("\ntollgate_rates_missed_publications %d\n", missed),
+		"\ntollgate_rates_date_timestamp_seconds 1.",
+	} {
+		if metrics.Code != http.StatusOK || !strings.Contains(metrics.Body.String(), want) {
+			t.Errorf("got %d %s, want %q", metrics.Code, metrics.Body, want)
+		}
 	}
 	if w := s.do(http.MethodHead, "/healthz", nil); w.Code != http.StatusOK {
 		t.Errorf("HEAD: got %d", w.Code)

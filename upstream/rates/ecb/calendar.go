@@ -55,6 +55,17 @@ func publicationBefore(day civil.Date) civil.Date {
 	return day
 }
 
+// missed returns how many publications should have come after the newest day:
+// those whose window has ended.
+func missed(now time.Time, newest civil.Date) (n int) {
+	for day := civil.Of(now.UTC().Add(24*time.Hour-windowEnd)) - 1; day > newest; day-- {
+		if publishes(day) {
+			n++
+		}
+	}
+	return n
+}
+
 // nextPoll returns when to look for rates again: within the window of a
 // publication day every half hour and at its end, until the day's rates are
 // accepted; otherwise at the start of the next window.

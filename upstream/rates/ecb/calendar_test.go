@@ -44,6 +44,38 @@ func TestPublishesAgreesWithTheFile(t *testing.T) {
 	}
 }
 
+// A publication is missed when its window has ended.
+func TestMissed(t *testing.T) {
+	t.Parallel()
+	// 13 April 2026 is a Monday.
+	for name, c := range map[string]struct {
+		now, newest string
+		want        int
+	}{
+		"in the window":          {"2026-04-13T16:59:59Z", "2026-04-10", 0},
+		"the window is over":     {"2026-04-13T17:00:00Z", "2026-04-10", 1},
+		"the next day":           {"2026-04-14T16:59:59Z", "2026-04-10", 1},
+		"two":                    {"2026-04-14T17:00:00Z", "2026-04-10", 2},
+		"a weekend":              {"2026-04-12T23:00:00Z", "2026-04-10", 0},
+		"Easter":                 {"2026-04-07T16:00:00Z", "2026-04-02", 0},
+		"after Easter":           {"2026-04-07T17:00:00Z", "2026-04-02", 1},
+		"rates of the day":       {"2026-04-13T15:00:00Z", "2026-04-13", 0},
+		"a clock that went back": {"2026-04-09T17:00:00Z", "2026-04-13", 0},
+	} {
+		now, err := time.Parse(time.RFC3339, c.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		newest, err := civil.Parse(c.newest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := missed(now, newest); got != c.want {
+			t.Errorf("%s: got %d, want %d", name, got, c.want)
+		}
+	}
+}
+
 func TestNextPoll(t *testing.T) {
 	t.Parallel()
 	// 13 April 2026 is a Monday.

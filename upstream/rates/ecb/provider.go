@@ -136,6 +136,10 @@ func (p *Provider) Current() *rates.Dataset { return p.current.Load().data }
 // Status returns how fresh the rates are.
 func (p *Provider) Status() Status { return p.current.Load().status }
 
+// Missed returns how many publications of the bank the rates lack now. One that
+// is due counts from 17:00 UTC.
+func (p *Provider) Missed(now time.Time) int { return missed(now, p.Current().Newest()) }
+
 // Refresh fetches new rates. If one of the two files is invalid, the rates of
 // the other are still used. The error has all failures; existing rates stay.
 func (p *Provider) Refresh(ctx context.Context) error {
