@@ -19,6 +19,10 @@ var (
 	errNoStoreNow = apierror.New(http.StatusServiceUnavailable, "unavailable", "The store is not open. Try again.").
 			WithHeader("Retry-After", "5")
 
+	// errNotStored is for the time of a backup.
+	errNotStored = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate cannot write to its store now. Its log says why.").
+			WithHeader("Retry-After", "5")
+
 	// errNotRead is for a backup that fails before anything of it is sent.
 	errNotRead = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate cannot read its store now. Its log says why.").
 			WithHeader("Retry-After", "5")
@@ -34,10 +38,11 @@ const (
 )
 
 // serveBackup sends a backup of the store in force. Only the admin endpoint
-// has it: it contains the hashes of all tokens, and all accounts.
+// has it: it contains the hashes of all tokens, and all accounts. With POST, the
+// client says that the backup is complete and in a file.
 func serveBackup(w http.ResponseWriter, r *http.Request) error {
-	if r.Method != http.MethodGet {
-		return apierror.MethodNotAllowed(http.MethodGet).Write(w)
+	if r.Method != http.MethodGet && r.Method != http.MethodPost {
+		return apierror.MethodNotAllowed("GET, POST").Write(w)
 	}
 	app := current()
 	if app == nil {
@@ -46,6 +51,14 @@ func serveBackup(w http.ResponseWriter, r *http.Request) error {
 	opened := app.state.Load()
 	if opened == nil {
 		return errNoStoreNow.Write(w)
+	}
+	if r.Method == http.MethodPost {
+		if err := opened.book.BackedUp(r.Context(), app.now()); err != nil {
+			app.log.Error("storing the time of a backup", zap.Error(err))
+			return errNotStored.Write(w)
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
 	app.flushForBackup(r.Context())
 	w.Header().Set("Content-Type", "application/gzip")

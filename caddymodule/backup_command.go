@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/backup"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -38,9 +39,16 @@ Paces and login attempts are not in it: they begin again after a restore.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			file, err := writeBackup(ctx, c.Flag("address").Value.String(), args[0])
+			gate, err := AdminClient(c.Flag("address").Value.String())
 			if err != nil {
 				return err
+			}
+			file, err := writeBackup(ctx, gate, args[0])
+			if err != nil {
+				return err
+			}
+			if err := gate.BackedUp(ctx); err != nil {
+				return fmt.Errorf("the backup is complete, but the gate did not note its time for the metrics: %w", err)
 			}
 			return printBackup(c, file, "Backed up", "")
 		},
@@ -50,11 +58,7 @@ Paces and login attempts are not in it: they begin again after a restore.`,
 }
 
 // writeBackup writes a backup to a new file, and verifies it.
-func writeBackup(ctx context.Context, address, path string) (file *backup.File, err error) {
-	gate, err := AdminClient(address)
-	if err != nil {
-		return nil, err
-	}
+func writeBackup(ctx context.Context, gate *client.Client, path string) (file *backup.File, err error) {
 	err = terminal.NewFile(path, func(draft *os.File) (err error) {
 		if err = gate.Backup(ctx, draft); err != nil {
 			return err

@@ -61,6 +61,7 @@ func (a *App) provisionEvents(ctx caddy.Context) (err error) {
 		case a.events.notices <- func() { bus.Emit(ctx, kind, data) }:
 			full.Worked()
 		default:
+			eventsDropped.Inc()
 			full.Failed(slog.String("type", kind))
 		}
 	}

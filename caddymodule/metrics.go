@@ -28,6 +28,11 @@ var (
 			"or because the store failed until it was closed.",
 	})
 
+	eventsDropped = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "events_dropped_total",
+		Help: "Events that the handlers of Caddy's app events did not get, because they are too slow.",
+	})
+
 	decisionSeconds = histogram("decision_seconds", "The time from a metered request to the decision to pass or to refuse it.",
 		prometheus.ExponentialBuckets(1e-6, 4, 12)) // to 4 s
 	commitSeconds = histogram("commit_seconds", "The time that the store took to commit a group of calls.",
@@ -67,7 +72,7 @@ type meter struct {
 
 func newMeter(ctx caddy.Context, p *policy.Policy) (*meter, error) {
 	for _, collector := range []prometheus.Collector{
-		requests, logins, deliveries, refusedDropped, decisionSeconds, commitSeconds, commitCalls, storeGauges{},
+		requests, logins, deliveries, refusedDropped, eventsDropped, decisionSeconds, commitSeconds, commitCalls, storeGauges{},
 	} {
 		var already prometheus.AlreadyRegisteredError
 		if err := ctx.GetMetricsRegistry().Register(collector); err != nil && !errors.As(err, &already) {

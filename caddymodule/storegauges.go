@@ -27,6 +27,8 @@ type storeGauges struct{}
 var (
 	storeWorks   = describe("store_works", "Whether the store works: 1 or 0. It is 0 also while the store is being opened.")
 	webhookQueue = describe("webhook_queue", "Events that wait for delivery to the webhook.")
+	webhookWait  = describe("webhook_oldest_seconds", "How long the oldest of these events has waited, 0 without one.")
+	lastBackup   = describe("backup_last_success_timestamp_seconds", "When a backup of the store last succeeded, 0 if none did.")
 	accounts     = describe("accounts", "Accounts in the store.")
 	liveKeys     = describe("live_keys", "API keys and login tokens that are neither revoked nor expired. It can be some minutes old.")
 )
@@ -37,7 +39,7 @@ func describe(name, help string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (storeGauges) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{storeWorks, webhookQueue, accounts, liveKeys} {
+	for _, desc := range []*prometheus.Desc{storeWorks, webhookQueue, webhookWait, lastBackup, accounts, liveKeys} {
 		to <- desc
 	}
 }
@@ -45,8 +47,8 @@ func (storeGauges) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector. Numbers that the store does not
 // return in time are left out.
 func (storeGauges) Collect(to chan<- prometheus.Metric) {
-	gauge := func(desc *prometheus.Desc, value int) {
-		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value))
+	gauge := func(desc *prometheus.Desc, value float64) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
 	}
 	var open *state
 	if app := current(); app != nil {
@@ -57,35 +59,62 @@ func (storeGauges) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	gauge(storeWorks, 1)
-	totals, queued, err := open.figures.read(open.book)
+	now, err := open.figures.read(open.book)
 	if err != nil {
 		return
 	}
-	gauge(webhookQueue, queued)
-	gauge(accounts, totals.Accounts)
-	gauge(liveKeys, totals.LiveKeys)
+	gauge(webhookQueue, float64(now.queued))
+	gauge(accounts, float64(now.totals.Accounts))
+	gauge(liveKeys, float64(now.totals.LiveKeys))
+	wait, backup := 0.0, 0.0
+	if !now.oldest.IsZero() {
+		wait = max(0, open.clock.Since(now.oldest).Seconds())
+	}
+	if !now.backup.IsZero() {
+		backup = float64(now.backup.Unix())
+	}
+	gauge(webhookWait, wait)
+	gauge(lastBackup, backup)
 }
 
 // figures caches the numbers of one store.
 type figures struct {
-	mu     sync.Mutex
-	at     time.Time
-	totals store.Totals
-	queued int
-	err    error
+	mu  sync.Mutex
+	at  time.Time
+	now numbers
+	err error
+}
+
+// numbers are what a store says about itself.
+type numbers struct {
+	totals         store.Totals
+	queued         int       // events
+	oldest, backup time.Time // of the events, of the last success
 }
 
 // read returns the numbers, at most figuresFor old.
-func (f *figures) read(of *book.Book) (store.Totals, int, error) {
+func (f *figures) read(of *book.Book) (numbers, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.at.IsZero() || time.Since(f.at) > figuresFor {
-		ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
-		defer cancel()
-		if f.totals, f.err = of.Totals(ctx); f.err == nil {
-			f.queued, f.err = of.QueuedEvents(ctx)
-		}
+		f.now, f.err = readNumbers(of)
 		f.at = time.Now()
 	}
-	return f.totals, f.queued, f.err
+	return f.now, f.err
+}
+
+func readNumbers(of *book.Book) (n numbers, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
+	defer cancel()
+	if n.totals, err = of.Totals(ctx); err != nil {
+		return n, err
+	}
+	if n.queued, err = of.QueuedEvents(ctx); err != nil {
+		return n, err
+	}
+	if n.oldest, err = of.OldestEvent(ctx); err != nil {
+		return n, err
+	}
+	n.backup, err = of.LastBackup(ctx)
+	return n, err
 }

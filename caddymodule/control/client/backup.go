@@ -10,6 +10,13 @@ import (
 
 var errEndedEarly = errors.New("the gate ended the backup early; its log says why")
 
+// BackedUp tells the gate that a Backup is complete and in a file, for its
+// metrics.
+func (c *Client) BackedUp(ctx context.Context) error {
+	_, err := call[none](ctx, c, http.MethodPost, "/backup", nil, nil)
+	return err
+}
+
 // Backup writes a backup of the store to w. Only the admin endpoint of a
 // running gate sends one. A backup whose end is missing is invalid: package
 // backup verifies it.

@@ -344,8 +344,11 @@ func (c *Call) forward(facts request.Facts) {
 
 // Answered implements answer.Owner: it completes the headers of the answer.
 func (c *Call) Answered(status int) {
-	if status >= http.StatusInternalServerError && c.gate.Policy.Refund == policy.RefundServerErrors {
-		c.refund()
+	if status >= http.StatusInternalServerError {
+		c.gate.Server.Count(c.endpoint, outcome.Failed)
+		if c.gate.Policy.Refund == policy.RefundServerErrors {
+			c.refund()
+		}
 	}
 	h := c.answer.Header()
 	vary := c.gate.vary

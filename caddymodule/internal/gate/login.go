@@ -104,6 +104,9 @@ func (l *loginAnswer) Answered(status int) {
 	case status >= 200 && status < 300 || status == http.StatusSeeOther:
 		result = outcome.LoginSucceeded
 		err = l.attempt.Succeeded(ctx)
+	case status >= http.StatusInternalServerError:
+		result = outcome.LoginUnavailable
+		err = l.attempt.Abandoned(ctx)
 	default:
 		err = l.attempt.Abandoned(ctx)
 	}

@@ -49,6 +49,7 @@ func (g *Gate) passOn(w http.ResponseWriter, r, f *http.Request, owner answer.Ow
 	}
 	logFailure(log, unquoted(err), slog.Int("status", status))
 	if g.PassErrors {
+		a.Begin(status) // the owner counts a login
 		return err
 	}
 	return g.refuse(a, r, "", nil, refused)

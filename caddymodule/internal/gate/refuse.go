@@ -21,9 +21,9 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, account string, e 
 }
 
 // refuse refuses a call that was passed to the next handler. A call that
-// shadow passes is reported already.
+// shadow passes is reported already, and Answered counts one that failed.
 func (c *Call) refuse(w http.ResponseWriter, f *refusal.Refusal) error {
-	if !c.uncounted || f.Outcome == outcome.Failed {
+	if !c.uncounted && f.Outcome != outcome.Failed {
 		c.gate.report(c.grant.Account, c.endpoint, f)
 	}
 	return c.gate.write(w, c.request, c.endpoint, f)

@@ -338,6 +338,16 @@ func (b *Book) QueuedEvents(ctx context.Context) (int, error) {
 	return c.queued, nil
 }
 
+// OldestEvent returns when the oldest queued event happened, zero without one.
+func (b *Book) OldestEvent(ctx context.Context) (at time.Time, err error) {
+	found, err := b.Scan(ctx, 1, Range{eventSpace, "q ", "q!"})
+	if err != nil || len(found[0]) == 0 {
+		return at, err
+	}
+	oldest, err := decodeEvent(found[0][0])
+	return oldest.At, err
+}
+
 func decodeEvent(row Row) (store.Event, error) {
 	e := store.Event{Queued: true}
 	if err := decode(row.Value, &e); err != nil {

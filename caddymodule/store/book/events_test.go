@@ -383,3 +383,28 @@ func TestEventsOfGates(t *testing.T) {
 		}
 	}
 }
+
+// TestOldestEvent: the oldest event is the one that happened first, whenever it
+// is due.
+func TestOldestEvent(t *testing.T) {
+	t.Parallel()
+	b, _ := open(t)
+	want := func(seconds int) {
+		t.Helper()
+		at := time.Time{}
+		if seconds > 0 {
+			at = today.Add(time.Duration(seconds) * time.Second)
+		}
+		if got, err := b.OldestEvent(t.Context()); err != nil || !got.Equal(at) {
+			t.Errorf("got %v, %v, want %v", got, err, at)
+		}
+	}
+	want(0)
+	add(t, b, event("evt_2", 2), event("evt_1", 1))
+	wantError(t, "retrying", b.RetryEvent(t.Context(), "evt_1", today.Add(time.Hour)), nil)
+	want(1)
+	wantError(t, "removing", b.RemoveEvent(t.Context(), "evt_1"), nil)
+	want(2)
+	wantError(t, "removing", b.RemoveEvent(t.Context(), "evt_2"), nil)
+	want(0)
+}

@@ -17,7 +17,7 @@ const (
 	NotFound
 	Malformed
 	Unavailable
-	Failed
+	Failed    // the service did not answer, or with 5xx; an admitted call counts as both
 	Preflight // a browser asked what a page may do
 
 	Calls int = iota
@@ -41,7 +41,7 @@ const (
 	LoginFailed
 	LoginAbandoned // the answer says nothing about the password
 	LoginThrottled
-	LoginUnavailable // the limiter does not work
+	LoginUnavailable // the limiter does not work, or the service failed
 
 	Logins int = iota
 )
