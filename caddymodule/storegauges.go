@@ -27,7 +27,7 @@ type storeGauges struct{}
 var (
 	storeWorks   = describe("store_works", "Whether the store works: 1 or 0. It is 0 also while the store is being opened.")
 	webhookQueue = describe("webhook_queue", "Events that wait for delivery to the webhook.")
-	webhookWait  = describe("webhook_oldest_seconds", "How long the oldest of these events has waited, 0 without one.")
+	webhookWait  = describe("webhook_oldest_seconds", "How long the oldest of these events has waited, 0 without one or without a webhook.")
 	lastBackup   = describe("backup_last_success_timestamp_seconds", "When a backup of the store last succeeded, 0 if none did.")
 	accounts     = describe("accounts", "Accounts in the store.")
 	liveKeys     = describe("live_keys", "API keys and login tokens that are neither revoked nor expired. It can be some minutes old.")
@@ -51,7 +51,8 @@ func (storeGauges) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
 	}
 	var open *state
-	if app := current(); app != nil {
+	app := current()
+	if app != nil {
 		open = app.state.Load()
 	}
 	if open == nil || open.health.Readiness().Status != api.Ready {
@@ -67,7 +68,7 @@ func (storeGauges) Collect(to chan<- prometheus.Metric) {
 	gauge(accounts, float64(now.totals.Accounts))
 	gauge(liveKeys, float64(now.totals.LiveKeys))
 	wait, backup := 0.0, 0.0
-	if !now.oldest.IsZero() {
+	if app.Webhook != nil && !now.oldest.IsZero() {
 		wait = max(0, open.clock.Since(now.oldest).Seconds())
 	}
 	if !now.backup.IsZero() {

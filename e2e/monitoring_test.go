@@ -98,6 +98,20 @@ func (p *prometheus) has(query string) error {
 	return nil
 }
 
+// monitor starts Prometheus with the alerts, and with the scrape_configs of
+// docs/operations.md for the metrics of a gate at an address and for upstream.
+func monitor(t *testing.T, s *stack.Stack, gate, interval, rules string) *prometheus {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"rules.yml":      rules,
+		"prometheus.yml": block(t, "yaml", "127.0.0.1:9180", gate, "127.0.0.1:9000", s.Listen(), "15s", interval),
+	} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	return startPrometheus(t, dir)
+}
+
 // alert is a rule in Prometheus.
 type alert struct{ Name, Query, State, Health, LastError string }
 
@@ -155,7 +169,7 @@ func block(t *testing.T, language string, oldnew ...string) string {
 }
 
 var (
-	selector  = regexp.MustCompile(`\b(?:(?:caddy|go|process|promhttp)_\w+|up)\b(?:\{[^}]*\})?`)
+	selector  = regexp.MustCompile(`\b(?:(?:caddy|go|process|promhttp|tollgate)_\w+|up)\b(?:\{[^}]*\})?`)
 	variables = strings.NewReplacer("$__rate_interval", "1m", "$job", "tollgate", "$instance", ".*")
 )
 
@@ -196,14 +210,7 @@ func TestMonitoring(t *testing.T) {
 			block(t, "caddyfile", "127.0.0.1:9180", target)
 	}
 	s := stack.Start(t, caddyfile("mode shadow\n"))
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"rules.yml":      documentation(t, "rules.yml"),
-		"prometheus.yml": block(t, "yaml", "127.0.0.1:9180", target, "15s", "200ms"),
-	} {
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	p := startPrometheus(t, dir)
+	p := monitor(t, s, target, "200ms", documentation(t, "rules.yml"))
 	key := newKey(t, s, newAccount(t, s, "ada@example.com", "starter"), "ci")
 	call := func(wanted ...string) {
 		t.Helper()

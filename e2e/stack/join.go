@@ -37,3 +37,6 @@ func (s *Stack) Admin() string { return "http://" + s.admin }
 
 // Control returns the URL of the gate's control listener.
 func (s *Stack) Control() string { return "http://" + s.control }
+
+// Listen is the host and port of upstream.
+func (s *Stack) Listen() string { return s.listen }
