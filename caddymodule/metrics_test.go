@@ -2,6 +2,7 @@ package caddymodule_test
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -114,11 +115,11 @@ func TestLastBackup(t *testing.T) {
 	if got := restart(); got != 0 {
 		t.Errorf("without a backup: got %f, want 0", got)
 	}
-	if _, _, status := c.command(t, "backup", filepath.Join(t.TempDir(), "missing", "backup")); status != 1 {
-		t.Errorf("to a directory that is missing: got %d", status)
+	if err := c.adminClient(t).Backup(t.Context(), io.Discard); err != nil {
+		t.Fatal(err)
 	}
 	if got := restart(); got != 0 {
-		t.Errorf("after a backup that failed: got %f, want 0", got)
+		t.Errorf("after a backup that was not written to a file: got %f, want 0", got)
 	}
 	before := time.Now().Unix()
 	if _, stderr, status := c.command(t, "backup", filepath.Join(t.TempDir(), "backup")); status != 0 {
@@ -126,6 +127,25 @@ func TestLastBackup(t *testing.T) {
 	}
 	if got := int64(restart()); got < before || got > time.Now().Unix() {
 		t.Errorf("got %d, want a time since %d", got, before)
+	}
+}
+
+// TestWaitingEvent: an event that waits for the webhook has an age, unless the
+// webhook is removed.
+func TestWaitingEvent(t *testing.T) {
+	webhook := "webhook http://" + deadAddress + " {\n\tsecret whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz\n}"
+	s := start(t, setup{zone: calmZone(), more: webhook})
+	changeAccount(t, "acc_1")
+	app(t).Follow()
+	if got := value(t, "webhook_oldest_seconds"); got <= 0 || value(t, "webhook_queue") != 1 {
+		t.Errorf("got %g seconds, want some", got)
+	}
+	s.more = ""
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := value(t, "webhook_oldest_seconds"); got != 0 {
+		t.Errorf("without a webhook: got %g seconds, want 0", got)
 	}
 }
 
