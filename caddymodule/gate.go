@@ -22,6 +22,8 @@ import (
 // {http.tollgate.remaining}. The last two show the account's limit of the
 // endpoint for the day. If there is none, they show the first limit of the
 // RateLimit fields. They are "unlimited" for a call without limits.
+// {http.tollgate.call} is for log_append: an object with account, key,
+// endpoint, day, cost and code.
 type Gate struct {
 	app *App
 }

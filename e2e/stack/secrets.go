@@ -3,6 +3,7 @@ package stack
 import (
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -12,12 +13,16 @@ import (
 var tokens = regexp.MustCompile(`tg[kl]_[0-9A-Za-z]{49}`)
 
 // checkSecrets fails the test if the programs wrote a token, a secret or a
-// password to their logs, the audit log or the metrics.
+// password to their logs, the access log, the audit log or the metrics.
 func (s *Stack) checkSecrets() {
 	s.t.Helper()
 	written := map[string]string{"logs": s.log.String()}
 	for name, path := range map[string]string{"audit log": "/tollgate/audit?limit=1000", "metrics": "/metrics", "refused calls": "/tollgate/refused?limit=1000"} {
 		written[name] = s.fromAdmin(path)
+	}
+	// A Caddyfile of a test may have no access log.
+	if text, err := os.ReadFile(s.AccessLog()); err == nil {
+		written["access log"] = string(text)
 	}
 	for name, text := range written {
 		if found := tokens.FindString(text); found != "" {

@@ -200,6 +200,9 @@ func (s *Stack) Set(name, value string) {
 	}
 }
 
+// AccessLog is the file of the access log.
+func (s *Stack) AccessLog() string { return filepath.Join(s.Data, "log", "access.log") }
+
 // IsOneProcess tells whether upstream is a handler of Caddy.
 func (s *Stack) IsOneProcess() bool { return s.oneProcess }
 

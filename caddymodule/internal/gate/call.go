@@ -40,6 +40,11 @@ type Call struct {
 	limits    []store.Limit
 
 	cost int64
+	// counted is what the store has counted: nothing if the call is refused or
+	// refunded.
+	counted int64
+	// code is that of the last refusal, also of one that mode shadow passes.
+	code string
 	// rooms has the room of each limit. It is nil until the store returned it.
 	rooms      []store.Room
 	roomMemory [4]store.Room // of rooms, if there are at most 4
@@ -93,8 +98,26 @@ func (c *Call) Lookup(name string) (any, bool) {
 		return c.credential.User, true
 	case "http.tollgate.limit", "http.tollgate.remaining":
 		return c.lookupLimit(name == "http.tollgate.remaining"), true
+	case "http.tollgate.call":
+		return Logged{
+			Account: c.grant.Account, Key: c.grant.Key, Endpoint: c.endpoint.Name,
+			Day: c.gate.Policy.Calendar.At(c.began).Day, Cost: c.counted, Code: c.code,
+		}, true
 	}
 	return nil, false
+}
+
+// Logged is what an access log shows of a call. The costs of the calls of an
+// account on a day add up to its usage of that day.
+type Logged struct {
+	Account  string       `json:"account"`
+	Key      string       `json:"key"`
+	Endpoint string       `json:"endpoint"`
+	Day      calendar.Day `json:"day"`
+	// Cost is 0 if the call is refused or refunded.
+	Cost int64 `json:"cost"`
+	// Code is that of the refusal, empty for an answer of the service.
+	Code string `json:"code"`
 }
 
 // lookupLimit returns the number or the remaining calls of one limit, as far as

@@ -252,6 +252,7 @@ func (c *Call) take() *refusal.Refusal {
 	if !admitted {
 		return c.exceeded()
 	}
+	c.counted = c.cost
 	if len(c.gate.Policy.Warn) > 0 {
 		c.warn(false)
 	}
@@ -267,7 +268,7 @@ func (g *Gate) carryOut(w http.ResponseWriter, r *http.Request, d *decision, nex
 		if enforced || !g.passRefused(r, d) {
 			account := ""
 			if d.call != nil {
-				account = d.call.grant.Account
+				account, d.call.code = d.call.grant.Account, d.refusal.Code
 				d.call.recordRefusal(d.refusal)
 			}
 			return g.refuse(w, r, account, d.Endpoint, d.refusal)
@@ -421,6 +422,7 @@ func (c *Call) refund() {
 		return
 	}
 	c.gate.outages.refund.Worked()
+	c.counted = 0
 	for i, limit := range c.limits {
 		if !limit.Period.IsPace() {
 			c.rooms[i].Remaining = min(limit.Max, c.rooms[i].Remaining+c.cost)

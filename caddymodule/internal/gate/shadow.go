@@ -43,7 +43,7 @@ func (g *Gate) passRefused(r *http.Request, d *decision) bool {
 	}
 	g.report(account, d.Endpoint, d.refusal)
 	if d.call != nil {
-		d.call.uncounted = true
+		d.call.uncounted, d.call.code = true, d.refusal.Code
 		if d.refusal == refusal.Upgrade {
 			d.facts.PassUpgrade()
 		}

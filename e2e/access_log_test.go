@@ -1,0 +1,164 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+)
+
+// logged is a line of the access log.
+type logged struct {
+	Status    int
+	UserID    string `json:"user_id"`
+	RequestID string `json:"request_id"`
+	Request   struct {
+		URI     string
+		Headers map[string]any
+	}
+	Call *struct {
+		Account, Key, Endpoint, Day, Code string
+		Cost                              int64
+	}
+}
+
+// accessLog returns the lines of the access log, without those of requests
+// that have no account. Caddy writes a line after the answer: stop it first.
+func accessLog(t *testing.T, s *stack.Stack) (lines []logged) {
+	t.Helper()
+	for line := range strings.Lines(read(t, s.AccessLog())) {
+		if l := decode[logged](t, line); l.Call != nil {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// prove sums up what an access log says about an account on a day, as
+// operators do.
+const prove = `zcat -f data/log/access*.log* |
+	jq -r 'select(.call.account == "$ACCOUNT" and .call.day == "$DAY").call | [.endpoint, .cost] | @tsv' |
+	awk '{ calls[$1] += $2 } END { for (e in calls) if (calls[e]) print e "," calls[e] }' | sort`
+
+// TestAccessLog: the costs in the access log add up to the usage export,
+// whatever became of the calls. The log has no token, no header and no query.
+func TestAccessLog(t *testing.T) { stack.Forms(t, logAccess) }
+
+func logAccess(t *testing.T, form ...string) {
+	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 3\n", "ability convert\n", "ability convert\n\t\t\tcost json conversions\n"), form...)
+	account := newAccount(t, s, "ada@example.com", "starter")
+	key := newKey(t, s, account, "ci")
+	scoped := decode[issued](t, s.Tollgate("key", "create", account, "--name", "scoped", "--ability", "rates", "--json"))
+	type call struct {
+		by         issued
+		line, body string
+		status     int
+		endpoint   string
+		cost       int64
+		code       string
+	}
+	calls := slices.Repeat([]call{{key, "GET /api/convert/USD/100/EUR?date=2025-03-03", "", 200, "convert", 1, ""}}, 3)
+	calls = append(calls,
+		call{key, "GET /api/convert/USD/100/EUR?date=2025-03-03", "", 429, "convert", 0, "quota_exceeded"},
+		call{key, "GET /api/rates/nothing", "", 400, "rates", 1, ""},
+		call{key, "POST /api/convert/batch", conversions(7), 200, "batch", 7, ""},
+		call{key, "POST /api/convert/batch", conversions(50), 429, "batch", 0, "quota_exceeded"},
+		call{scoped, "GET /api/currencies", "", 403, "currencies", 0, "insufficient_scope"},
+		call{scoped, "GET /api/usage?access_token=" + scoped.Token, "", 400, "", 0, ""},
+		call{key, "GET /api/usage?days=3", "", 200, "usage", 1, ""},
+	)
+	if !s.IsOneProcess() {
+		calls = append(calls, call{key, "GET /api/rates/EUR", "", 502, "rates", 0, "upstream_unreachable"})
+	}
+	for _, c := range calls {
+		if c.status == 502 {
+			s.StopUpstream()
+		}
+		method, path, _ := strings.Cut(c.line, " ")
+		if response, text := s.Call(method, path, c.by.Token, strings.NewReader(c.body)); response.StatusCode != c.status {
+			t.Errorf("%s: got %d %s, want %d", c.line, response.StatusCode, text, c.status)
+		}
+	}
+	calls = slices.DeleteFunc(calls, func(c call) bool { return c.endpoint == "" }) // without an account
+	s.Call("GET", "/api/rates/"+key.Token, "", nil)
+	month := s.Tollgate("usage", "show", account, "--json")
+	day := decode[struct{ Day string }](t, month).Day
+	exported := s.Tollgate("usage", "export", "--month", day[:len("2006-01")], "--format", "json")
+	s.StopCaddy()
+
+	ids := map[string]bool{}
+	lines := accessLog(t, s)
+	for i, l := range lines {
+		ids[l.RequestID] = true
+		if i >= len(calls) {
+			continue
+		}
+		c := calls[i]
+		uri, _, _ := strings.Cut(strings.Fields(c.line)[1], "?")
+		if l.Status != c.status || l.UserID != account || l.Request.URI != uri || len(l.Request.Headers) > 0 || len(l.RequestID) != 36 ||
+			l.Call.Account != account || l.Call.Key != c.by.ID || l.Call.Endpoint != c.endpoint || l.Call.Day != day || l.Call.Cost != c.cost || l.Call.Code != c.code {
+			t.Errorf("%s: logged %+v, want %+v", c.line, l, c)
+		}
+	}
+	if len(lines) != len(calls) || len(ids) != len(lines) {
+		t.Errorf("logged %d calls with %d ids, want %d of each", len(lines), len(ids), len(calls))
+	}
+	if log := read(t, s.AccessLog()); strings.Contains(log, "?") || !strings.Contains(log, `"uri":"/api/rates/REDACTED"`) || strings.Contains(log, "Authorization") {
+		t.Errorf("the access log has a query, a token or a header:\n%s", log)
+	}
+
+	bill := map[string]int64{}
+	for _, row := range decode[[]struct {
+		Account, Endpoint string
+		Calls             int64
+	}](t, exported) {
+		if row.Account == account {
+			bill[row.Endpoint] += row.Calls
+		}
+	}
+	var want strings.Builder
+	for _, endpoint := range slices.Sorted(maps.Keys(bill)) {
+		text, _ := json.Marshal(bill[endpoint])
+		want.WriteString(endpoint + "," + string(text) + "\n")
+	}
+	proof, err := s.Shell(strings.NewReplacer("$ACCOUNT", account, "$DAY", day).Replace(prove))
+	if err != nil || proof != want.String() || bill["convert"] != 3 || bill["batch"] != 7 {
+		t.Errorf("the access log proves\n%s%v, the usage export has\n%s", proof, err, &want)
+	}
+}
+
+// TestAccessLogIsKept: Caddy keeps all files of the access log for 400 days, and
+// deletes older ones.
+func TestAccessLogIsKept(t *testing.T) {
+	t.Parallel()
+	s := stack.Start(t, stack.Shipped(t))
+	s.StopCaddy()
+	rotated := func(days int) string {
+		at := time.Now().AddDate(0, 0, -days).UTC().Format("2006-01-02T15-04-05.000")
+		file := filepath.Join(filepath.Dir(s.AccessLog()), "access-"+at+"-size.log.gz")
+		must(t, os.WriteFile(file, nil, 0o600))
+		return file
+	}
+	old, kept := rotated(401), rotated(399)
+	for i := range 20 {
+		rotated(300 + i)
+	}
+	s.StartCaddy()
+	eventually(t, "the deletion of an old log", func() error {
+		_, err := os.Stat(old)
+		if os.IsNotExist(err) {
+			return nil
+		}
+		return os.ErrExist
+	})
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(kept), "access-*"))
+	if err != nil || len(files) != 21 || !slices.Contains(files, kept) {
+		t.Errorf("%q remain (%v), want all of the last 400 days", files, err)
+	}
+}
