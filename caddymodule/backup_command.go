@@ -26,7 +26,7 @@ import (
 
 func backupCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "backup <file>", Short: "Writes a backup of the running gate's store to a file", Args: misuse.Arguments(1),
+		Use: "backup <file> [--keep <number>]", Short: "Writes a backup of the running gate's store to a file", Args: misuse.Arguments(1),
 		Long: `
 Writes accounts, keys, counts, recent calls, refused calls, the audit log and
 queued events to a new file, while the gate admits calls. Every call that was
@@ -34,24 +34,39 @@ admitted before is in it. The file has no tokens, only their hashes, but it
 names all accounts: keep it private. Its mode is 0600. Each account, key, count
 and so on is one row of the file.
 
-Paces and login attempts are not in it: they begin again after a restore.`,
-		Example: "caddy tollgate backup tollgate-2026-11-23.backup",
-		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			gate, err := AdminClient(c.Flag("address").Value.String())
-			if err != nil {
-				return err
-			}
-			file, err := writeBackup(ctx, gate, args[0])
-			if err != nil {
-				return err
-			}
-			if err := gate.BackedUp(ctx); err != nil {
-				return fmt.Errorf("the backup is complete, but the gate did not note its time for the metrics: %w", err)
-			}
-			return printBackup(c, file, "Backed up", "")
-		},
+Paces and login attempts are not in it: they begin again after a restore.
+
+With --keep, older backups are deleted afterwards: files in the same directory
+whose names differ in the date only. Each one is verified first; a file that is
+not a complete backup is neither counted nor deleted.`,
+		Example: "caddy tollgate backup tollgate-2026-11-23.backup --keep 14",
+	}
+	keep := c.Flags().Int("keep", 0, "How many backups to keep, with the new one (default all)")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		prune := c.Flags().Changed("keep")
+		switch {
+		case prune && *keep < 1:
+			return misuse.Errorf("invalid --keep %d: at least 1", *keep)
+		case prune && !backup.IsDated(args[0]):
+			return misuse.Errorf("--keep needs a date in the name of the file, such as tollgate-2026-11-23.backup: got %q", args[0])
+		}
+		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		gate, err := AdminClient(c.Flag("address").Value.String())
+		if err != nil {
+			return err
+		}
+		file, err := writeBackup(ctx, gate, args[0])
+		if err != nil {
+			return err
+		}
+		if err := gate.BackedUp(ctx); err != nil {
+			return fmt.Errorf("the backup is complete, but the gate did not note its time for the metrics: %w", err)
+		}
+		if err := printBackup(c, file, "Backed up", ""); err != nil || !prune {
+			return err
+		}
+		return backup.Prune(ctx, args[0], *keep, func(err error) { fmt.Fprintf(c.ErrOrStderr(), "skipping a file: %v\n", err) })
 	}
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files
 	return c

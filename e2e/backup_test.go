@@ -92,6 +92,7 @@ func TestBackup(t *testing.T) {
 	if _, err := s.Try("caddy", "", "tollgate", "backup", file); err == nil || !strings.Contains(err.Error(), "exists") {
 		t.Errorf("a second backup to the same file: got %v", err)
 	}
+	keepBackups(t, s, file)
 	for name, url := range map[string]string{"listener": s.Control(), "site": s.Address} {
 		if response, err := http.Get(url + "/tollgate/backup"); err != nil || response.StatusCode == http.StatusOK {
 			t.Errorf("the %s answers a request for a backup with %v, %v", name, response, err)
@@ -121,6 +122,47 @@ func TestBackup(t *testing.T) {
 	for _, token := range []string{key.Token, revoked.Token} {
 		if response, body := s.Call("GET", ratesPath, token, nil); response.StatusCode != http.StatusOK {
 			t.Errorf("a key of the backup got %d %s", response.StatusCode, body)
+		}
+	}
+}
+
+// keepBackups writes a dated backup beside others. The newest complete ones of
+// that name remain, and all other files.
+func keepBackups(t *testing.T, s *stack.Stack, complete string) {
+	t.Helper()
+	content, err := os.ReadFile(complete)
+	must(t, err)
+	dir := t.TempDir()
+	for name, text := range map[string][]byte{
+		"gate-2026-11-20.backup":         content,
+		"gate-2099-11-21T030000Z.backup": content, // the file has its own date
+		"gate-2026-11-22.backup":         content[:len(content)-1],
+		"gate-2026-11-22.backup.1.part":  content,
+		"other-2026-11-22.backup":        content,
+		"gate-2026-11-22.db":             content,
+		"gate.backup":                    content,
+	} {
+		must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	older := filepath.Join(dir, "gate-2026-11-21T030000Z.backup")
+	s.Tollgate("backup", older, "--keep", "3")
+	s.Tollgate("backup", filepath.Join(dir, "gate-2026-11-23.backup"), "--keep", "2")
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var got []string
+	for _, entry := range entries {
+		got = append(got, entry.Name())
+	}
+	want := []string{
+		"gate-2026-11-21T030000Z.backup", "gate-2026-11-22.backup", "gate-2026-11-22.backup.1.part", "gate-2026-11-22.db",
+		"gate-2026-11-23.backup", "gate.backup", "other-2026-11-22.backup",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the directory has %q, want %q", got, want)
+	}
+	for _, args := range [][]string{{"gate.backup", "--keep", "1"}, {"gate-2026-11-24.backup", "--keep", "0"}} {
+		if _, err := s.Try("caddy", "", append([]string{"tollgate", "backup"}, args...)...); err == nil || !strings.Contains(err.Error(), "exit status 2") {
+			t.Errorf("backup %q: got %v, want exit status 2", args, err)
 		}
 	}
 }
