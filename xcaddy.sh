@@ -29,8 +29,8 @@ cd "$(dirname "$0")"
 
 # build leaves nothing to the network once the modules are there: xcaddy
 # resolves from the module cache, which go.sum has verified. Its arguments are
-# the directory of the programs, bin without one, and the version of a release.
-# The tests find bin built.
+# the directory of the programs, bin without one, the version of a release, and
+# the name of upstream in its help. The tests find bin built.
 build() {
 	[ $# != 0 ] || [ -z "${TOLLGATE_BUILT:-}" ] || return 0
 	bin=${1:-bin}
@@ -44,7 +44,7 @@ build() {
 		cat "$bin/build.log" >&2
 		exit 1
 	}
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X $module/upstream/cli.release=${2:-}" -o "$bin/upstream" ./upstream
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X $module/upstream/cli.release=${2:-} -X $module/upstream/cli.name=${3:-upstream}" -o "$bin/upstream" ./upstream
 }
 
 # package writes dist. The same commit and version of Go give the same files.
@@ -64,16 +64,27 @@ package() {
 	# The flags of xcaddy, and a name for help and completion: caddy can be
 	# another package.
 	export XCADDY_GO_BUILD_FLAGS="-trimpath -tags nobadger,nomysql,nopgx -ldflags '-w -s -X github.com/caddyserver/caddy/v2.CustomBinaryName=tollgate-caddy'"
-	build dist "$VERSION"
-	mkdir -p dist/container/data
-	sed 's|{env.TOLLGATE_SECRET}|{file./etc/tollgate/secret}|' Caddyfile >dist/Caddyfile
+	build dist "$VERSION" tollgate-upstream
+	mkdir -p dist/container/data dist/man
+	dist/caddy manpage --directory dist/man
+	dist/upstream manpage dist/man
+	changelog >dist/changelog
+	gzip -9n dist/changelog dist/man/*
+	sed 's|{env.TOLLGATE_SECRET}|{file./etc/tollgate/secret}|; s|{$TOLLGATE_DATA:./data}/log|/var/log/tollgate|' Caddyfile >dist/Caddyfile
 	go tool -modfile=tools/nfpm/go.mod nfpm package --config packaging/nfpm.yaml --packager deb --target dist/ >dist/build.log
 	cp packaging/Containerfile dist/caddy dist/container
-	cp examples/one-process.Caddyfile dist/container/Caddyfile
+	cat examples/one-process.Caddyfile packaging/health.Caddyfile >dist/container/Caddyfile
 	mv dist/caddy "dist/tollgate-caddy_${VERSION}_linux_$GOARCH"
 	mv dist/upstream "dist/tollgate-upstream_${VERSION}_linux_$GOARCH"
-	rm dist/Caddyfile dist/build.log
+	rm -r dist/Caddyfile dist/build.log dist/changelog.gz dist/man
 	(cd dist && sha256sum tollgate* >SHA256SUMS && cat SHA256SUMS)
+}
+
+# changelog prints the first part of CHANGELOG.md in the form of Debian.
+changelog() {
+	printf 'tollgate (%s) unstable; urgency=medium\n\n' "$VERSION"
+	awk '/^## / { part++ } part == 1 && sub(/^- /, "  * ")' CHANGELOG.md | fold -s -w 76 | sed '/^  \*/!s/^/    /; s/ *$//'
+	printf '\n -- %s  %s\n' "$(sed -n 's/^maintainer: //p' packaging/nfpm.yaml)" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")"
 }
 
 # random prints 64 random hexadecimal digits.
@@ -367,7 +378,7 @@ test)
 	--long)
 		# The tests read it: see storetest.Long.
 		export TOLLGATE_LONG=1
-		long_packages=buildah
+		long_packages='buildah lintian'
 		check -timeout 4h -tags long
 		fuzz
 		;;

@@ -3,19 +3,109 @@
 package packaging_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-// TestContainer builds the container, starts it, and calls it.
+// manifests reads the documents of a YAML file into a value.
+func manifests(t *testing.T, file string, into any) {
+	t.Helper()
+	text := do(t, "python3", "-c", "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))", file)
+	must(t, json.Unmarshal([]byte(text), into))
+}
+
+// probe is a health check of Kubernetes.
+type probe struct {
+	HTTPGet struct{ Path, Port string }
+}
+
+// orchestrated is what compose.yml and kubernetes.yml say about the container.
+type orchestrated struct {
+	env, mounts []string
+	user        int
+	// probes are those of Kubernetes, and health is their port.
+	probes []probe
+	health int
+}
+
+// readManifests reads compose.yml and kubernetes.yml, which must agree.
+func readManifests(t *testing.T) (o orchestrated) {
+	t.Helper()
+	var compose []struct {
+		Services map[string]struct {
+			Build       string
+			Environment map[string]string
+			Volumes     []string
+		}
+	}
+	manifests(t, "compose.yml", &compose)
+	service := compose[0].Services["tollgate"]
+	if context, err := filepath.Abs(service.Build); err != nil || context != filepath.Join(dist, "container") {
+		t.Errorf("compose.yml builds %s (%v), want dist/container", context, err)
+	}
+	for _, volume := range service.Volumes {
+		_, mount, _ := strings.Cut(volume, ":")
+		o.mounts = append(o.mounts, mount)
+	}
+	var cluster []struct {
+		Kind string
+		Spec struct {
+			Template struct {
+				Spec struct {
+					SecurityContext struct{ RunAsUser int }
+					Containers      []struct {
+						Env   []struct{ Name string }
+						Ports []struct {
+							Name          string
+							ContainerPort int
+						}
+						VolumeMounts                                []struct{ MountPath string }
+						StartupProbe, ReadinessProbe, LivenessProbe probe
+					}
+				}
+			}
+		}
+	}
+	manifests(t, "kubernetes.yml", &cluster)
+	pod := cluster[1].Spec.Template.Spec
+	container := pod.Containers[0]
+	o.user = pod.SecurityContext.RunAsUser
+	o.probes = []probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe}
+	for _, port := range container.Ports {
+		if port.Name == "health" {
+			o.health = port.ContainerPort
+		}
+	}
+	var mounts []string
+	for _, mount := range container.VolumeMounts {
+		mounts = append(mounts, mount.MountPath)
+	}
+	for _, variable := range container.Env {
+		o.env = append(o.env, variable.Name)
+	}
+	if env := slices.Sorted(maps.Keys(service.Environment)); !slices.Equal(env, o.env) || !slices.Equal(mounts, o.mounts) {
+		t.Errorf("compose.yml has the variables %q and mounts %q, kubernetes.yml %q and %q", env, o.mounts, o.env, mounts)
+	}
+	return o
+}
+
+// TestContainer builds the container, starts it, and calls it, and does what
+// compose.yml and kubernetes.yml expect of it.
 func TestContainer(t *testing.T) {
 	t.Parallel()
-	need(t, "buildah")
+	need(t, "buildah", "python3")
 	context := filepath.Dir(packaged(t, "container/Containerfile"))
+	want := readManifests(t)
 	dir := t.TempDir()
 	buildah := func(args ...string) *exec.Cmd {
 		// The isolation chroot needs neither namespaces nor cgroups.
@@ -27,12 +117,23 @@ func TestContainer(t *testing.T) {
 	}
 	output(t, buildah("build", "--quiet", "--format", "docker", "--tag", "tollgate", context))
 	inspected := output(t, buildah("inspect", "--type", "image", "--format", "{{.Docker.Config.User}} {{.Docker.Config.Healthcheck.Test}}", "tollgate"))
-	if want := "65532:65532 [CMD /usr/bin/caddy tollgate health]"; strings.TrimSpace(inspected) != want {
+	if want := fmt.Sprintf("%d:%[1]d [CMD /usr/bin/caddy tollgate health]", want.user); strings.TrimSpace(inspected) != want {
 		t.Errorf("the image has the user and health check %q, want %q", inspected, want)
 	}
 	name := strings.TrimSpace(output(t, buildah("from", "--pull=never", "tollgate")))
 
-	ports := stack.FreePorts(t, 3)
+	ports := stack.FreePorts(t, 4)
+	shipped, err := os.ReadFile(filepath.Join(context, "Caddyfile"))
+	must(t, err)
+	health := fmt.Sprintf("http://:%d ", want.health)
+	for _, text := range append(want.env, health) {
+		if !strings.Contains(string(shipped), text) {
+			t.Errorf("the Caddyfile of the container has no %s", text)
+		}
+	}
+	caddyfile := filepath.Join(dir, "Caddyfile")
+	must(t, os.WriteFile(caddyfile, []byte(strings.Replace(string(shipped), health, "http://:"+ports[3]+" ", 1)), 0o644))
+	output(t, buildah("copy", "--quiet", name, caddyfile, "/etc/tollgate/Caddyfile"))
 	address := "http://127.0.0.1:" + ports[0]
 	settings := []string{
 		"TOLLGATE_ADDRESS=" + address, "TOLLGATE_CONTROL=127.0.0.1:" + ports[1], "CADDY_ADMIN=127.0.0.1:" + ports[2],
@@ -53,6 +154,20 @@ func TestContainer(t *testing.T) {
 	output(t, add)
 	logInAndCall(t, address, "a@example.com", "a password of a test")
 	output(t, inside("tollgate", "health"))
+	for _, probe := range want.probes {
+		if probe.HTTPGet.Port != "health" {
+			t.Errorf("the probe %+v has another port than health", probe)
+		}
+		// kubelet does not call 127.0.0.1.
+		await(t, "http://127.0.0.2:"+ports[3]+probe.HTTPGet.Path)
+	}
+	if status, body := call(t, http.MethodGet, "http://127.0.0.2:"+ports[3]+"/tollgate/plans", "", ""); status != http.StatusNotFound {
+		t.Errorf("the port of the probes answers %d %s to other requests, want 404", status, body)
+	}
+	for _, mount := range want.mounts {
+		output(t, inside("tollgate", "backup", mount+"/gate-2026-11-20.backup", "--keep", "14"))
+	}
+	output(t, inside("upstream", "backup", "/backup/accounts-2026-11-20.db"))
 	output(t, inside("stop"))
 	if err := gate.Wait(); err != nil {
 		t.Errorf("the container ends with %v", err)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
@@ -39,7 +41,9 @@ func TestDebian(t *testing.T) {
 	if !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(secret) {
 		t.Errorf("the secret has %d characters, want 64 hexadecimal digits", len(secret))
 	}
-	for file, want := range map[string]os.FileMode{"etc/tollgate/secret": 0o640, "etc/tollgate/tollgate.env": 0o640, "var/lib/tollgate": 0o750} {
+	for file, want := range map[string]os.FileMode{
+		"etc/tollgate/secret": 0o640, "etc/tollgate/tollgate.env": 0o640, "var/lib/tollgate": 0o750, "var/log/tollgate": 0o750, "var/backups/tollgate": 0o750,
+	} {
 		if mode, group := r.mode(t, file); mode != want || group != "tollgate" {
 			t.Errorf("%s has the mode %o and the group %s, want %o and tollgate", file, mode, group, want)
 		}
@@ -49,7 +53,11 @@ func TestDebian(t *testing.T) {
 	stop := r.serve(t, address)
 	r.callThrough(t, address)
 	r.nameOperators(t)
+	stop = r.drill(t, address, stop)
 	stop()
+	if log := r.read(t, "var/log/tollgate/access.log"); !strings.Contains(log, `"call":{"account":"acc_`) {
+		t.Errorf("the access log names no account:\n%s", log)
+	}
 
 	// An upgrade keeps the secret and what the operator changed.
 	configured := r.read(t, "etc/tollgate/tollgate.env")
@@ -72,9 +80,55 @@ func TestDebian(t *testing.T) {
 	}
 }
 
+// drill makes a backup as the timer does, restores it into an empty Badger and
+// an empty Redis, and checks that the exports are equal and that logins work.
+func (r root) drill(t *testing.T, address string, stop func()) func() {
+	t.Helper()
+	const unit, backups = "tollgate-backup.service", "var/backups/tollgate"
+	export := "/usr/bin/tollgate-caddy tollgate usage export --format json --month " + time.Now().UTC().Format("2006-01")
+	want := output(t, r.command(t, "root", export))
+	if !strings.Contains(want, `"endpoint":"convert"`) {
+		t.Errorf("the export has no calls:\n%s", want)
+	}
+	// An old copy of the accounts, whose backup of the gate is gone, and another
+	// file.
+	r.write(t, backups+"/accounts-2020-01-01T000000Z.db", "")
+	r.write(t, backups+"/notes.txt", "")
+	out := output(t, r.command(t, r.setting(t, unit, "User"), r.setting(t, unit, "ExecStart")))
+	if !strings.Contains(out, "Backed up the state of") || !strings.Contains(out, "Mount another disk there") {
+		t.Errorf("the backup does not say what it did, and that its disk is that of the data:\n%s", out)
+	}
+	files, err := filepath.Glob(r.path(backups, "*"))
+	must(t, err)
+	if len(files) != 3 || strings.TrimSuffix(filepath.Base(files[0]), ".db")[len("accounts"):] != strings.TrimSuffix(filepath.Base(files[1]), ".backup")[len("gate"):] {
+		t.Fatalf("the backups are %q, want one of the accounts and one of the gate, and the other file", files)
+	}
+	server := redistest.Start(t)
+	inRedis := strings.Replace(r.read(t, "etc/tollgate/Caddyfile"), `store badger "{$TOLLGATE_DATA:./data}/gate"`, "store redis "+server.URL(), 1)
+	for _, caddyfile := range []string{r.read(t, "etc/tollgate/Caddyfile"), inRedis} {
+		stop()
+		must(t, os.RemoveAll(r.path("var/lib/tollgate")))
+		r.write(t, "etc/tollgate/Caddyfile", caddyfile)
+		for _, line := range []string{
+			"/usr/bin/install -d -o tollgate -g tollgate -m 0750 /var/lib/tollgate /var/lib/tollgate/upstream",
+			"/usr/bin/install -o tollgate -g tollgate -m 0600 " + strings.TrimPrefix(files[0], string(r)) + " /var/lib/tollgate/upstream/accounts.db",
+			"/usr/bin/tollgate-caddy tollgate restore " + strings.TrimPrefix(files[1], string(r)) + " --config /etc/tollgate/Caddyfile --adapter caddyfile",
+		} {
+			output(t, r.command(t, "root", line))
+		}
+		stop = r.serve(t, address)
+		if got := output(t, r.command(t, "root", export)); got != want {
+			t.Errorf("after a restore, the export has\n%swant\n%s", got, want)
+		}
+		logInAndCall(t, address, "a@example.com", "a password of a test")
+	}
+	return stop
+}
+
 // TestDebianCallsSystemd: the operator starts the services, an upgrade
 // restarts them, and a removal stops them. An upgrade succeeds if a service
-// does not start.
+// does not start, and restarts none if the new version refuses the
+// configuration.
 func TestDebianCallsSystemd(t *testing.T) {
 	t.Parallel()
 	need(t, "dpkg", "dpkg-query", "ldd")
@@ -87,9 +141,15 @@ func TestDebianCallsSystemd(t *testing.T) {
 	if out := r.dpkg(t, "--install", deb); !strings.Contains(out, "a service did not restart") {
 		t.Errorf("an upgrade does not say that a service did not restart:\n%s", out)
 	}
+	caddyfile := r.read(t, "etc/tollgate/Caddyfile")
+	r.write(t, "etc/tollgate/Caddyfile", strings.Replace(caddyfile, "plan starter {", "plan starter {\nnothing 1", 1))
+	if out := r.dpkg(t, "--install", deb); !strings.Contains(out, "run the old version") || !strings.Contains(out, `there is no endpoint \"nothing\"`) || strings.Contains(out, `{"level"`) {
+		t.Errorf("an upgrade does not say why it restarts nothing:\n%s", out)
+	}
 	r.dpkg(t, "--purge", "tollgate")
-	const both = " tollgate.service tollgate-upstream.service\n"
-	want := "daemon-reload\n" + "daemon-reload\ntry-restart" + both + "disable --now" + both + "daemon-reload\n"
+	const both = " tollgate.service tollgate-upstream.service"
+	want := "daemon-reload\n" + "daemon-reload\ntry-restart" + both + "\n" + "daemon-reload\n" +
+		"disable --now" + both + " tollgate-backup.timer\ndaemon-reload\n"
 	if got := r.read(t, "tmp/calls"); got != want {
 		t.Errorf("the scripts call systemctl with\n%swant\n%s", got, want)
 	}
@@ -100,12 +160,15 @@ func TestDebianCallsSystemd(t *testing.T) {
 func (r root) remains(t *testing.T, before []string) (remains []string) {
 	t.Helper()
 	for _, file := range r.files(t) {
-		if !slices.Contains(before, file) && !strings.HasPrefix(file, "/var/lib/tollgate") && !strings.HasPrefix(file, "/run/tollgate") {
+		if !slices.Contains(before, file) && !data.MatchString(file) {
 			remains = append(remains, file)
 		}
 	}
 	return remains
 }
+
+// data matches what a removal keeps, or systemd deletes.
+var data = regexp.MustCompile(`^(/var/lib/tollgate|/var/log|/var/backups|/run/tollgate)`)
 
 // configure gives free ports to the services as an operator does, and returns
 // the address of the site.
@@ -128,7 +191,7 @@ func (r root) configure(t *testing.T) (address string) {
 func (r root) serve(t *testing.T, address string) (stop func()) {
 	t.Helper()
 	// systemd makes it: RuntimeDirectory.
-	must(t, os.Mkdir(r.path("run/tollgate"), 0o750))
+	must(t, os.MkdirAll(r.path("run/tollgate"), 0o750))
 	entry := r.path("var/lib/tollgate")
 	info, err := os.Stat(entry)
 	must(t, err)
@@ -141,6 +204,8 @@ func (r root) serve(t *testing.T, address string) (stop func()) {
 		commands = append(commands, cmd)
 	}
 	await(t, address+"/healthz")
+	control := regexp.MustCompile(`(?m)^TOLLGATE_CONTROL=(.*)`).FindStringSubmatch(r.read(t, "etc/tollgate/tollgate.env"))[1]
+	await(t, "http://127.0.0.1"+control+"/tollgate/health/ready")
 	return func() {
 		t.Helper()
 		for _, cmd := range commands {
@@ -294,19 +359,22 @@ func await(t *testing.T, url string) {
 
 // exposure is the highest exposure that systemd may find in a unit, in
 // tenths: from 0 to 100.
-var exposure = map[string]string{"tollgate.service": "20", "tollgate-upstream.service": "15"}
+var exposure = map[string]string{"tollgate.service": "20", "tollgate-upstream.service": "15", "tollgate-backup.service": "15"}
 
-// TestUnits checks the units with systemd.
+// TestUnits checks the units with systemd, and the package with lintian.
 func TestUnits(t *testing.T) {
 	t.Parallel()
-	need(t, "dpkg", "dpkg-query", "ldd", "systemd-analyze")
-	r := newRoot(t)
-	r.dpkg(t, "--install", packaged(t, "tollgate_*.deb"))
-	for _, unit := range units {
+	need(t, "dpkg", "dpkg-query", "ldd", "lintian", "systemd-analyze")
+	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
+	do(t, "lintian", "--fail-on", "error", deb)
+	r.dpkg(t, "--install", deb)
+	for _, unit := range append([]string{"tollgate-backup.service", "tollgate-backup.timer"}, units...) {
 		file := r.path("usr/lib/systemd/system", unit)
 		if out := do(t, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", "--root="+string(r), "/usr/lib/systemd/system/"+unit); out != "" {
 			t.Errorf("systemd says about %s:\n%s", unit, out)
 		}
-		do(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+exposure[unit], file)
+		if exposure[unit] != "" {
+			do(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+exposure[unit], file)
+		}
 	}
 }

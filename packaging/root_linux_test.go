@@ -21,8 +21,9 @@ type root string
 // tools are the programs that the scripts of the package and the services
 // call, and their paths in a Debian.
 var tools = []string{
-	"/bin/sh", "/usr/bin/cat", "/usr/bin/chgrp", "/usr/bin/chmod", "/usr/bin/getent", "/usr/bin/id", "/usr/bin/install", "/usr/bin/mv",
-	"/usr/bin/od", "/usr/bin/rm", "/usr/bin/rmdir", "/usr/bin/setpriv", "/usr/bin/tr", "/usr/sbin/useradd",
+	"/bin/sh", "/usr/bin/cat", "/usr/bin/chgrp", "/usr/bin/chmod", "/usr/bin/date", "/usr/bin/getent", "/usr/bin/id", "/usr/bin/install",
+	"/usr/bin/mv", "/usr/bin/od", "/usr/bin/rm", "/usr/bin/rmdir", "/usr/bin/sed", "/usr/bin/setpriv", "/usr/bin/stat", "/usr/bin/tr",
+	"/usr/sbin/useradd",
 }
 
 // library matches a library in the output of ldd.

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
@@ -63,7 +64,7 @@ func Add(c *cobra.Command, gate Gate) {
 // a failure, 2 for an invalid command line.
 func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
-		Use:                   "upstream COMMAND",
+		Use:                   name + " COMMAND",
 		Short:                 "The currency API behind a Tollgate gate",
 		SilenceErrors:         true,
 		SilenceUsage:          true,
@@ -73,7 +74,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse.Flag(err) })
 	serve := serveCommand()
 	root.Long = fmt.Sprintf(about, listSettings(serve))
-	root.AddCommand(serve, versionCommand())
+	root.AddCommand(serve, versionCommand(), manpageCommand())
 	root.Version = version()
 	root.SetVersionTemplate("{{.Version}}\n")
 	Add(root, controlListener)
@@ -105,6 +106,22 @@ func needCommand(c *cobra.Command, _ []string) error {
 		}
 	}
 	return misuse.Errorf("%s needs a command: %s", c.CommandPath(), strings.Join(names, ", "))
+}
+
+// name is the name of the program. A build of a package sets it with -ldflags -X.
+var name = "upstream"
+
+// manpageCommand is hidden: a build of a package runs it.
+func manpageCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "manpage <directory>",
+		Short:  "Write the manual pages to a directory",
+		Hidden: true,
+		Args:   misuse.Arguments(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return doc.GenManTree(c.Root(), &doc.GenManHeader{Section: "8"}, args[0])
+		},
+	}
 }
 
 // release is the version that a build sets with -ldflags -X.
