@@ -247,6 +247,28 @@ func TestCreditStays(t *testing.T) {
 	b.wantBill(23, 4)
 }
 
+// TestCreditOfMore: a credit of more calls than a key has made lowers the sums of
+// the key by its own calls only.
+func TestCreditOfMore(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.takes(0, 2, nil)
+	for range 3 {
+		b.take(0, b.call(), nil)
+	}
+	rates := b.keyCall()
+	rates.Endpoint = "rates"
+	b.take(0, rates, nil)
+	b.credit("", 4)
+	for i, want := range []map[string]string{{"convert": "1", "rates": "1", "*": "2"}, {"convert": "0", "rates": "1", "*": "1"}} {
+		for field, want := range want {
+			if got := do(t, b.server, "HGET", b.keys[i], field); got != want {
+				t.Errorf("%s has %v calls of %s, want %s", b.keys[i], got, field, want)
+			}
+		}
+	}
+}
+
 // TestLostCredit: a credit whose counts were lost is made once by a repetition.
 func TestLostCredit(t *testing.T) {
 	t.Parallel()

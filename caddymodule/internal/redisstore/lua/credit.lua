@@ -20,7 +20,6 @@ for n = 3, #ARGV, 2 do
 	local name = day .. ARGV[n]
 	local credited = read(KEYS[2], name)
 	local back = math.max(0, math.min(ARGV[n + 1] - credited, read(KEYS[3], name)))
-	-- Also without a change: the replicas must have a write to wait for.
 	redis.call('HSET', KEYS[2], name, text(credited + back))
 	for key = 3, #KEYS do
 		local own = math.min(back, read(KEYS[key], name))

@@ -1,6 +1,6 @@
 #!lua
--- Gives one call back. A counter never falls below zero. If the account was
--- deleted and there is no other one, only its own counts are left.
+-- Gives one call back. A counter never falls below zero. The counts of a deleted
+-- account can be those of a later one with its id, so what was seen says nothing.
 --
 -- KEYS: the account, its counts of the month [, those of the key].
 -- ARGV: handle, day, endpoint, numbers as in take.lua: cost, expiry of counts;
@@ -18,7 +18,7 @@ local function text(number) return string.format('%.0f', number) end
 
 local names = {day .. ':' .. endpoint, endpoint, day .. ':*', '*'}
 local reply, at = {now}, 3
-for key = 2, handle and #KEYS or 2 do
+for key = 2, #KEYS do
 	local row = redis.call('HMGET', KEYS[key], 'g', unpack(names))
 	local generation, known, counters = tonumber(row[1] or 0), numbers[at], {}
 	for n = 1, 4 do
