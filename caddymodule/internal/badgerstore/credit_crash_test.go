@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -116,14 +117,14 @@ func creditWithFault(t *testing.T, failing int64, happens bool) bool {
 		}
 		return errDisk
 	}
-	write, sync := s.journal.append, s.archive.sync
+	write, syncs := s.journal.append, s.archive.sync
 	appendWith(s, func(record []byte, durable bool) error {
 		return fault(func() error { return write(record, durable) })
 	})
-	syncWith(s, func() error { return fault(sync) })
+	syncWith(s, func() error { return fault(syncs) })
 	err := renewals(t, s)
 	appendWith(s, write)
-	syncWith(s, sync)
+	syncWith(s, syncs)
 	if writes.Load() < failing {
 		if err != nil {
 			t.Errorf("without a fault: %v", err)
@@ -193,4 +194,41 @@ func TestEditIsOneTransaction(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// TestCountsDuringCredits: what is used and what is credited are of one instant,
+// so that no reader finds calls that do not exist, in memory and in the archive.
+func TestCountsDuringCredits(t *testing.T) {
+	t.Parallel()
+	s := openWithCalls(t, t.TempDir())
+	take(t, s, store.Call{Account: "acc_1", Endpoint: "convert", Day: today, Cost: 1000})
+	if err := writeDurably(s, countRow(appendCountKey(nil, today-9, "acc_1", "convert"), 1005)); err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	var stop atomic.Bool
+	for _, day := range []calendar.Day{today, today - 9} {
+		done.Go(func() {
+			defer stop.Store(true)
+			for total := range int64(200) {
+				if err := s.Credit(t.Context(), "acc_1", nil, day, map[string]int64{"convert": total}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for !stop.Load() {
+		counts, err := s.CountsOfAccounts(t.Context(), []string{"acc_1"}, today-9, today)
+		sums := map[calendar.Day]int64{}
+		for _, c := range counts {
+			if c.Endpoint == "convert" {
+				sums[c.Day] += c.Used
+			}
+		}
+		if want := map[calendar.Day]int64{today: 1005, today - 9: 1005}; err != nil || !maps.Equal(sums, want) {
+			t.Errorf("got %v, %v, want %v", sums, err, want)
+			break
+		}
+	}
+	done.Wait()
 }

@@ -101,6 +101,9 @@ func TestDeletionOfKeyCounts(t *testing.T) {
 		if rows := s.rowsBelow(t, deletedKey("")); !slices.Equal(rows, []string{string(deletedKey("acc_1"))}) {
 			t.Errorf("deleted are %q", rows)
 		}
+		if expiring := s.rowsForTest(t); !slices.ContainsFunc(expiring, func(key []byte) bool { return string(key) == string(deletedKey("acc_1")) }) {
+			t.Errorf("only %q expire", expiring)
+		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

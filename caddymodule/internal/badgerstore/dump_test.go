@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -98,6 +99,18 @@ func TestRestore(t *testing.T) {
 			}
 			if used, admitted, err := badgerstore.TakeDaily(s.Store, call, 5); used != 5 || admitted || err != nil {
 				t.Errorf("a call above the limit: got %d, %v, %v", used, admitted, err)
+			}
+			// A new account does not get the counts of a closed one.
+			if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_closed", Plan: "starter", CreatedAt: now}); err != nil {
+				t.Fatal(err)
+			}
+			counts, err := s.CountsOfAccounts(t.Context(), []string{"acc_closed"}, today, today)
+			closed := map[string]int64{}
+			for _, c := range counts {
+				closed[c.Key] = c.Used
+			}
+			if want := map[string]int64{store.Closed: 2, store.ClosedCredited: 1}; err != nil || !maps.Equal(closed, want) {
+				t.Errorf("the new account has %v, %v, want %v", closed, err, want)
 			}
 			isNew, _, err := s.AddEvent(t.Context(), store.Event{ID: "evt_done", Known: now.Add(time.Hour), Queued: true})
 			if err != nil || isNew {

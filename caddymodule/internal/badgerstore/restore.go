@@ -48,7 +48,7 @@ func (a *archive) restore(pieces iter.Seq2[book.Piece, error]) error {
 	}
 	var rows []change
 	size, now := 0, time.Now()
-	exists := map[string]bool{}
+	known := map[string]bool{} // accounts with a document, or with the row of a deleted one
 	for piece, err := range pieces {
 		if err != nil {
 			return err
@@ -58,9 +58,10 @@ func (a *archive) restore(pieces iter.Seq2[book.Piece, error]) error {
 			return err
 		}
 		if piece.Document != nil {
-			exists[piece.Document.ID] = true
+			known[piece.Document.ID] = true
 		}
-		if c := piece.Count; c != nil && !exists[c.Account] {
+		if c := piece.Count; c != nil && !known[c.Account] {
+			known[c.Account] = true
 			more = append(more, deletedRow(c.Account, nil))
 		}
 		for _, row := range more {

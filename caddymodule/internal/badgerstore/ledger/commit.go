@@ -79,7 +79,8 @@ func (c *change) holder(limit *store.Limit) uint32 {
 // KeySeparator is between an account and a key in the name of a holder.
 const KeySeparator = "\x01"
 
-// Holder returns the holder of counters: an account, or one of its keys.
+// Holder returns the holder of counters: an account, or one of its keys. A key can
+// also be a name such as store.Credited.
 func Holder(account, key string) string {
 	if key == "" {
 		return account
