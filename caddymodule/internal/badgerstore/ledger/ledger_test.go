@@ -77,6 +77,46 @@ func TestDayBeginsUnderLoad(t *testing.T) {
 	}
 }
 
+// TestEditWhileADayIsLoaded: an edit of a day that is being loaded changes the log
+// and the memory alike.
+func TestEditWhileADayIsLoaded(t *testing.T) {
+	t.Parallel()
+	log := &slowLoad{memoryLog: newLog()}
+	log.counts[callOf(1)] = 5
+	l := ledger.New(log)
+	var editing sync.WaitGroup
+	log.during = func() {
+		editing.Go(func() {
+			if err := reset(l); err != nil {
+				t.Errorf("edit: %v", err)
+			}
+		})
+		for range 100 {
+			yield()
+		}
+	}
+	if _, _, err := takeOne(l, callOf(2), 9); err != nil {
+		t.Errorf("take: %v", err)
+	}
+	editing.Wait()
+	wantTake(t, l, callOf(1), 0, 0, false)
+	if got := log.count(callOf(1)); got != 0 {
+		t.Errorf("the log has %d, want 0", got)
+	}
+}
+
+// slowLoad calls during when a day was read, and before it is in memory.
+type slowLoad struct {
+	*memoryLog
+	during func()
+}
+
+func (l *slowLoad) LoadDay(day calendar.Day, fn func(account, endpoint string, used int64)) error {
+	err := l.memoryLog.LoadDay(day, fn)
+	l.during()
+	return err
+}
+
 // TestLoadDayFails: without the day's counts nothing is admitted, and the
 // next call tries again.
 func TestLoadDayFails(t *testing.T) {

@@ -129,6 +129,11 @@ func TestMonthBegins(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(on(november30, "convert"), 3, 12)
+	// The sums of the other days are in memory now.
+	if err := edit(l, zero(on(november30-2, "rates"))); err != nil {
+		t.Fatal(err)
+	}
+	want(on(november30, "convert"), 4, 5)
 }
 
 // TestHugeCost: no cost makes a counter overflow.
