@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/backup"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -52,16 +51,9 @@ not a complete backup is neither counted nor deleted.`,
 		}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		gate, err := AdminClient(c.Flag("address").Value.String())
+		file, err := writeBackup(ctx, c.Flag("address").Value.String(), args[0])
 		if err != nil {
 			return err
-		}
-		file, err := writeBackup(ctx, gate, args[0])
-		if err != nil {
-			return err
-		}
-		if err := gate.BackedUp(ctx); err != nil {
-			return fmt.Errorf("the backup is complete, but the gate did not note its time for the metrics: %w", err)
 		}
 		if err := printBackup(c, file, "Backed up", ""); err != nil || !prune {
 			return err
@@ -72,8 +64,13 @@ not a complete backup is neither counted nor deleted.`,
 	return c
 }
 
-// writeBackup writes a backup to a new file, and verifies it.
-func writeBackup(ctx context.Context, gate *client.Client, path string) (file *backup.File, err error) {
+// writeBackup writes a backup to a new file, and verifies it. Then the gate notes
+// the time.
+func writeBackup(ctx context.Context, address, path string) (file *backup.File, err error) {
+	gate, err := AdminClient(address)
+	if err != nil {
+		return nil, err
+	}
 	err = terminal.NewFile(path, func(draft *os.File) (err error) {
 		if err = gate.Backup(ctx, draft); err != nil {
 			return err
@@ -83,7 +80,13 @@ func writeBackup(ctx context.Context, gate *client.Client, path string) (file *b
 		}
 		return file.Close()
 	})
-	return file, err
+	if err != nil {
+		return nil, err
+	}
+	if err = gate.BackedUp(ctx); err != nil {
+		return nil, fmt.Errorf("%s is complete, but the gate did not note its time for the metrics: %w", path, err)
+	}
+	return file, nil
 }
 
 // printBackup prints what a file has, and to which store it was restored, if
