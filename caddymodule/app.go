@@ -76,8 +76,9 @@ type App struct {
 	starts []func() error // see AtStart
 
 	state  atomic.Pointer[state]
-	pooled string    // key of the pooled state that this app uses, or ""
-	began  time.Time // when it was provisioned
+	book   atomic.Pointer[book.Book] // that of the state, with the names of this configuration
+	pooled string                    // key of the pooled state that this app uses, or ""
+	began  time.Time                 // when it was provisioned
 	// stopped is when the app began to stop; nil before that.
 	stopped atomic.Pointer[time.Time]
 	ended   atomic.Bool // true after Cleanup
@@ -248,7 +249,9 @@ func (a *App) join(open caddy.Constructor) error {
 		return err
 	}
 	a.pooled = key
-	a.state.Store(value.(*state))
+	opened := value.(*state)
+	a.book.Store(opened.book.Renamed(a.policy.Names))
+	a.state.Store(opened)
 	return nil
 }
 
@@ -278,11 +281,10 @@ func (a *App) since(t time.Time) time.Duration { return a.clock().Since(t) }
 
 // Book returns what the open store keeps, or why there is none.
 func (a *App) Book() (*book.Book, error) {
-	s, err := a.opened()
-	if err != nil {
+	if _, err := a.opened(); err != nil {
 		return nil, err
 	}
-	return s.book, nil
+	return a.book.Load(), nil
 }
 
 // limiter returns the login limiter, or why there is none.

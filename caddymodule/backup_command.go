@@ -128,13 +128,11 @@ The restored state is that of the backup: keys that were revoked after it work
 again, and changes after it are undone.`,
 		Example: "caddy tollgate restore tollgate-2026-11-23.backup --config /etc/caddy/Caddyfile",
 	}
-	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files
-	config := c.Flags().String("config", "", "The configuration with the store")
-	adapter := c.Flags().String("adapter", "", "The adapter of the configuration, such as caddyfile")
+	config, adapter := addConfigFlags(c, "The configuration with the store")
 	// It hides the flag of the other commands.
 	c.Flags().String("address", "", "")
-	if err := errors.Join(c.MarkFlagRequired("config"), c.Flags().MarkHidden("address")); err != nil {
-		panic(err) // the flags exist
+	if err := c.Flags().MarkHidden("address"); err != nil {
+		panic(err) // the flag exists
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if c.Flags().Changed("address") {
@@ -189,27 +187,14 @@ func restore(ctx context.Context, path, config, adapter string) (file *backup.Fi
 	return nil, "", fmt.Errorf("restoring to %s: %w", to, err)
 }
 
-// storeOf provisions the store of a configuration, and nothing else of it. From
-// then on, the process logs warnings and errors only: Caddy would log that it
-// loads the configuration.
+// storeOf provisions the store of a configuration, and nothing else of it.
 func storeOf(config, adapter string) (opener StoreOpener, release func(), err error) {
-	_, log, _ := caddy.BufferedLog()
-	text, _, _, err := caddycmd.LoadConfig(config, adapter)
-	caddy.UnbufferDefaultLogger(log.WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
+	app, err := readApp(config, adapter)
 	if err != nil {
 		return nil, nil, err
 	}
-	var loaded struct {
-		Apps struct {
-			Tollgate *App `json:"tollgate"`
-		} `json:"apps"`
-	}
-	if err := json.Unmarshal(text, &loaded); err != nil {
-		return nil, nil, fmt.Errorf("reading the configuration: %w", err)
-	}
-	app := loaded.Apps.Tollgate
-	if app == nil || app.StoreRaw == nil {
-		return nil, nil, errors.New("the configuration has no global option tollgate with a store")
+	if app.StoreRaw == nil {
+		return nil, nil, errors.New("the global option tollgate has no store")
 	}
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	if opener, err = app.loadStore(ctx); err != nil {
@@ -217,4 +202,42 @@ func storeOf(config, adapter string) (opener StoreOpener, release func(), err er
 		return nil, nil, err
 	}
 	return opener, cancel, nil
+}
+
+// readApp reads the global option of a configuration. From then on, the process
+// logs warnings and errors only: Caddy would log that it loads the configuration.
+func readApp(config, adapter string) (*App, error) {
+	_, log, _ := caddy.BufferedLog()
+	text, _, _, err := caddycmd.LoadConfig(config, adapter)
+	caddy.UnbufferDefaultLogger(log.WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
+	if err != nil {
+		return nil, err
+	}
+	var loaded struct {
+		Apps struct {
+			Tollgate json.RawMessage `json:"tollgate"`
+		} `json:"apps"`
+	}
+	if err := json.Unmarshal(text, &loaded); err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	if loaded.Apps.Tollgate == nil {
+		return nil, errors.New("the configuration has no global option tollgate")
+	}
+	app := new(App)
+	if err := caddy.StrictUnmarshalJSON(loaded.Apps.Tollgate, app); err != nil {
+		return nil, fmt.Errorf("reading the global option tollgate: %w", err)
+	}
+	return app, nil
+}
+
+// addConfigFlags adds the flags of readApp. use says what the file is.
+func addConfigFlags(c *cobra.Command, use string) (config, adapter *string) {
+	config = c.Flags().String("config", "", use)
+	adapter = c.Flags().String("adapter", "", "The adapter of the configuration, such as caddyfile")
+	if err := c.MarkFlagRequired("config"); err != nil {
+		panic(err) // the flag exists
+	}
+	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files
+	return config, adapter
 }

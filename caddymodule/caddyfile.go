@@ -47,6 +47,7 @@ import (
 //		introspection_secret <secret>
 //		endpoint <name> <method> <path> {
 //			ability <name>
+//			rename <old names...>
 //			upgrade [on|off]
 //			keep <headers...>
 //			cost <number>|json <member> [<size>]
@@ -257,6 +258,7 @@ func (p *parser) endpoint(name, pattern string) error {
 	var cost []string
 	err := p.Block(subject+" ",
 		block.Once("ability <name>", &e.Ability),
+		block.Once("rename <old names...>", &e.Rename),
 		block.Once("upgrade [on|off]", &e.Upgrade),
 		block.Once("keep <headers...>", &e.Keep),
 		block.Once(costSyntax, &cost, func() error { return p.cost(cost, &e) }),

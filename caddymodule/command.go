@@ -34,7 +34,7 @@ to standard error, and exits with status 1. Exits with status 2 if the command
 line is invalid.`,
 		CobraFunc: func(c *cobra.Command) {
 			cli.Add(c, AdminClient, time.Now)
-			c.AddCommand(backupCommand(), restoreCommand())
+			c.AddCommand(backupCommand(), restoreCommand(), checkCommand())
 			ExitOnMisuse(c)
 		},
 	}

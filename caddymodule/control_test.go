@@ -108,14 +108,18 @@ func (c *controlledCaddy) adminClient(t *testing.T) *client.Client {
 
 func (c *controlledCaddy) dial(t *testing.T, socket, base, secret string) *client.Client {
 	t.Helper()
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(c.dir, socket))
-	}}
-	made, err := client.New(base, secret, client.WithTransport(transport))
+	made, err := client.New(base, secret, client.WithTransport(c.transport(socket)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return made
+}
+
+// transport sends requests to a socket.
+func (c *controlledCaddy) transport(socket string) *http.Transport {
+	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(c.dir, socket))
+	}}
 }
 
 // TestCommandProcess is no test: it is the command caddy, when command

@@ -87,7 +87,8 @@ func newEmitter(b *book.Book, clock store.Clock) *event.Emitter {
 
 // notify starts to pass events to Caddy's event system once all apps are
 // started: until then, handlers may still subscribe. Handlers run one after
-// the other, and no request waits for them.
+// the other, and no request waits for them. The configuration serves then, so
+// it is compared with the accounts too.
 func (a *App) notify(ctx caddy.Context) (*caddyevents.App, error) {
 	module, err := ctx.App("events")
 	if err != nil {
@@ -98,6 +99,7 @@ func (a *App) notify(ctx caddy.Context) (*caddyevents.App, error) {
 	return bus, bus.On("started", onStart(func() {
 		a.events.runs.Store(true)
 		go a.events.run(ctx)
+		go a.compare(ctx)
 	}))
 }
 

@@ -17,7 +17,7 @@ type reporter struct{ *App }
 func (r reporter) Refused(account string, endpoint *policy.Endpoint, code string) {
 	row := store.Refused{Day: r.policy.Calendar.At(r.now()).Day, Account: account, Code: code, Calls: 1}
 	if endpoint != nil {
-		row.Endpoint = endpoint.Name
+		row.Endpoint = r.policy.Names.Endpoints.Oldest(endpoint.Name)
 	}
 	if s := r.state.Load(); s != nil {
 		s.refused.Add(row)
@@ -28,6 +28,7 @@ func (r reporter) Refused(account string, endpoint *policy.Endpoint, code string
 
 // Reached implements gate.Reporter.
 func (r reporter) Reached(quota event.Quota) {
+	quota.Oldest = r.policy.Names.Endpoints.Oldest(quota.Endpoint)
 	if s := r.state.Load(); s != nil {
 		s.emitter.Reached(quota)
 	}

@@ -172,18 +172,7 @@ func blocks(text, language string) []string {
 // examples need.
 func validate(t *testing.T, file, text string) {
 	t.Helper()
-	dir := t.TempDir()
-	const secret = "a secret of thirty-two characters"
-	must(t, os.WriteFile(filepath.Join(dir, "tollgate"), []byte(secret+"\n"), 0o600))
-	t.Setenv("TOLLGATE_SECRET", secret)
-	t.Setenv("TOLLGATE_OLD_SECRET", secret)
-	t.Setenv("TOLLGATE_WEBHOOK_SECRET", "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz")
-	t.Setenv("TOLLGATE_INTROSPECTION_SECRET", "f0e1d2c3b4a5968778695a4b3c2d1e0ff0e1d2c3b4a5968778695a4b3c2d1e0f")
-	t.Setenv("ALICE_PASSWORD_HASH", "$2a$04$wVTXHQrMPPx6UhLGqnh2nOeXk3jy0oaPnUXIOIoQ1hFf1HWKBI5oq")
-	t.Setenv("BOB_PASSWORD_HASH", "$2a$04$wVTXHQrMPPx6UhLGqnh2nOeXk3jy0oaPnUXIOIoQ1hFf1HWKBI5oq")
-	t.Setenv("REDIS_PASSWORD", "a password of thirty characters")
-	t.Setenv("CREDENTIALS_DIRECTORY", dir)
-	t.Setenv("TOLLGATE_DATA", filepath.Join(dir, "data"))
+	dir := environment(t)
 	var config caddy.Config
 	must(t, json.Unmarshal(adapt(t, file, text), &config))
 	if err := caddy.Validate(&config); err != nil {
@@ -195,6 +184,26 @@ func validate(t *testing.T, file, text string) {
 			t.Errorf("validate made %s", made)
 		}
 	}
+}
+
+// environment sets the variables that the examples need. It returns a directory
+// with what they name.
+func environment(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	const secret = "a secret of thirty-two characters"
+	must(t, os.WriteFile(filepath.Join(dir, "tollgate"), []byte(secret+"\n"), 0o600))
+	for name, value := range map[string]string{
+		"TOLLGATE_SECRET": secret, "TOLLGATE_OLD_SECRET": secret,
+		"TOLLGATE_WEBHOOK_SECRET":       "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz",
+		"TOLLGATE_INTROSPECTION_SECRET": "f0e1d2c3b4a5968778695a4b3c2d1e0ff0e1d2c3b4a5968778695a4b3c2d1e0f",
+		"ALICE_PASSWORD_HASH":           "$2a$04$wVTXHQrMPPx6UhLGqnh2nOeXk3jy0oaPnUXIOIoQ1hFf1HWKBI5oq",
+		"BOB_PASSWORD_HASH":             "$2a$04$wVTXHQrMPPx6UhLGqnh2nOeXk3jy0oaPnUXIOIoQ1hFf1HWKBI5oq",
+		"REDIS_PASSWORD":                "a password of thirty characters", "CREDENTIALS_DIRECTORY": dir, "TOLLGATE_DATA": filepath.Join(dir, "data"),
+	} {
+		t.Setenv(name, value)
+	}
+	return dir
 }
 
 func adapt(t *testing.T, file, text string) []byte {

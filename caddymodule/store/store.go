@@ -236,14 +236,16 @@ func (c *Call) Weight() int64 { return max(1, c.Cost) }
 // The calls of a key count from the first limit of the key on.
 //
 // A pace is a token bucket: see Bucket. A bucket belongs to an account or a
-// key, a limit's Endpoint and a Period. It is full at first use.
+// key, an endpoint or All, and a Period. It is full at first use.
 type Counter interface {
 	// Take admits and counts a call if each limit has room for its cost.
 	// Otherwise it counts nothing. Concurrent calls never exceed a limit. An
 	// admitted call is in the store's log when Take returns.
 	//
-	// The Endpoint of each limit is All or that of the call. rooms has one
-	// element for each limit. Take sets it to the room after this call if the
+	// A limit of All covers the calls to all endpoints, and each other limit
+	// those to the Endpoint of the call, whatever its own one is: the
+	// configuration may have renamed it. rooms has one element for each limit.
+	// Take sets it to the room after this call if the
 	// call is admitted, otherwise before it. A limit refuses the call if its
 	// Remaining is less than the cost. Without limits, each call is admitted.
 	//

@@ -156,3 +156,12 @@ type NearestLimit struct {
 	Remaining int64     `json:"remaining" doc:"The calls left in the period."`
 	ResetsAt  time.Time `json:"resets_at" doc:"When the period ends."`
 }
+
+// Census is what all accounts need of a configuration, by the names that the
+// store has: of a renamed endpoint, the oldest one.
+type Census struct {
+	Plans     map[string]int64 `json:"plans" nullable:"false" doc:"The number of accounts on each plan."`
+	Abilities map[string]int64 `json:"abilities" nullable:"false" doc:"The number of live keys with each ability."`
+	Endpoints map[string]int64 `json:"endpoints" nullable:"false" doc:"The calls of this month to each endpoint, by their cost."`
+	Timezone  string           `json:"timezone" doc:"The IANA zone whose days the counts are of. Empty if it is not known."`
+}

@@ -187,6 +187,8 @@ func isAnswer(out any) bool {
 		return out.Accounts != nil
 	case *api.AuditPage:
 		return out.Audit != nil
+	case *api.Census:
+		return out.Plans != nil && out.Abilities != nil && out.Endpoints != nil
 	case *api.Explanation:
 		return out.Steps != nil
 	case *api.IssuedKey:

@@ -181,6 +181,11 @@ func (c *Client) TopUsage(ctx context.Context, days, limit int) (api.UsageTop, e
 	return call[api.UsageTop](ctx, c, http.MethodGet, "/usage/top", pageQuery("", limit, "days", number(days)), nil)
 }
 
+// Census returns what all accounts need of a configuration.
+func (c *Client) Census(ctx context.Context) (api.Census, error) {
+	return call[api.Census](ctx, c, http.MethodGet, "/census", nil, nil)
+}
+
 // Question is a request to explain. Only Method and Target are required.
 type Question struct {
 	Method, Target string

@@ -240,7 +240,7 @@ func (g *Gate) Book() (*book.Book, error) {
 	if g.down != nil {
 		return nil, g.down
 	}
-	return g.opened.Book, nil
+	return g.opened.Renamed(g.policy.Names), nil
 }
 
 // Now returns the time on the clock.
@@ -254,7 +254,8 @@ func (g *Gate) Now() time.Time {
 // key.
 func (g *Gate) Usage(t testing.TB, account, plan string, key *store.Key, days int) api.UsageDocument {
 	t.Helper()
-	document, err := usage.Build(t.Context(), g.Policy(), g.opened, usage.Query{Account: account, Plan: plan, Key: key, Now: g.Now(), Days: days})
+	p := g.Policy()
+	document, err := usage.Build(t.Context(), p, g.opened.Renamed(p.Names), usage.Query{Account: account, Plan: plan, Key: key, Now: g.Now(), Days: days})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,8 +286,9 @@ func (*Gate) FlushReports(context.Context) error { return nil }
 
 // Explain explains with a real gate over the store.
 func (g *Gate) Explain(ctx context.Context, question control.Question) (api.Explanation, error) {
+	p := g.Policy()
 	asked := gate.New(gate.Options{
-		Policy: g.Policy(), Store: func() (gate.Store, error) { return g.opened, nil },
+		Policy: p, Store: func() (gate.Store, error) { return g.opened.Renamed(p.Names), nil },
 		Now: g.Now, Logger: zap.NewNop(),
 	})
 	return asked.Explain(ctx, gate.Question(question))

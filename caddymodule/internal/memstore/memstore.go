@@ -179,8 +179,16 @@ func keyOf(call *store.Call, limit store.Limit) string {
 	return ""
 }
 
+// coveredOf returns the endpoint whose calls a limit covers, or store.All.
+func coveredOf(call *store.Call, limit store.Limit) string {
+	if limit.Endpoint == store.All {
+		return store.All
+	}
+	return call.Endpoint
+}
+
 func paceOf(call *store.Call, limit store.Limit) pace {
-	return pace{keyOf(call, limit), limit.Endpoint, limit.Period}
+	return pace{keyOf(call, limit), coveredOf(call, limit), limit.Period}
 }
 
 func (a *account) setRooms(call *store.Call, limits []store.Limit, rooms []store.Room) {
@@ -195,7 +203,7 @@ func (a *account) setRooms(call *store.Call, limits []store.Limit, rooms []store
 		}
 		left := limit.Max
 		for c := range usedOn(a.counts, keyOf(call, limit), first, last) {
-			if c.Endpoint == limit.Endpoint || limit.Endpoint == store.All && c.Endpoint != call.Except {
+			if covered := coveredOf(call, limit); c.Endpoint == covered || covered == store.All && c.Endpoint != call.Except {
 				left -= c.Used
 			}
 		}

@@ -127,6 +127,14 @@ type EndpointConfig struct {
 	// of this name instead of the endpoint's name.
 	Ability string `json:"ability,omitempty"`
 
+	// Rename lists the names that the endpoint had before, the oldest first.
+	// It goes on with the counts and limits of the oldest one, also of gates
+	// that still have the old configuration. An older name of a key's ability
+	// counts as the name of today, unless Ability is set. Answers, reports
+	// and requests of the control API have the name of today only. Keep the
+	// option: without it, counts and keys stay behind. Default: none.
+	Rename []string `json:"rename,omitempty"`
+
 	// Upgrade lets clients switch to another protocol, such as WebSocket.
 	// The handshake is one call; what is sent afterwards is not counted,
 	// and the connection stays open when the key is revoked or the quota

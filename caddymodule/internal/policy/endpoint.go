@@ -104,6 +104,43 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 	return nil
 }
 
+// setNames sets the older names of the endpoints. Each name has one meaning.
+func (p *Policy) setNames(c Config) error {
+	all := endpoints(c)
+	owner := map[string]string{}
+	for _, e := range all {
+		owner[e.Name] = e.Name
+	}
+	var errs []error
+	for _, e := range all {
+		subject, own := "endpoint "+e.Name+" rename", e.Ability == "" || e.Ability == e.Name
+		for _, old := range e.Rename {
+			by := slices.IndexFunc(all, func(other EndpointConfig) bool { return other.Ability == old })
+			switch other, taken := owner[old]; {
+			case !ValidName(old):
+				errs = append(errs, mistake(subject, "%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", old))
+			case old == store.All, old == UsageEndpoint:
+				errs = append(errs, mistake(subject, "the name %q is reserved: no endpoint can have had it", old))
+			case taken && other == old:
+				errs = append(errs, mistake(subject, "there is an endpoint %q: an older name is one that no endpoint has any more", old))
+			case taken:
+				errs = append(errs, mistake(subject, "duplicate name %q: the endpoint %s has it already", old, other))
+			case own && by >= 0:
+				errs = append(errs, mistake(subject, "%q is the ability of the endpoint %s: write ability %s there, or ability %s here", old, all[by].Name, e.Name, old))
+			}
+			owner[old] = e.Name
+		}
+		if len(e.Rename) == 0 {
+			continue
+		}
+		p.Names.Endpoints.Add(e.Name, e.Rename)
+		if own {
+			p.Names.Abilities.Add(e.Name, e.Rename)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // setKeep sets the headers that go on to the service.
 func (e *Endpoint) setKeep(names []string) error {
 	for _, name := range names {

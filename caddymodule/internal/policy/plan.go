@@ -34,6 +34,7 @@ type Plan struct {
 	covering  [][]store.Limit // by Endpoint.Index
 	limits    [][]store.Limit // covering without unlimited ones
 	abilities []string        // by Endpoint.Index
+	older     store.Renames   // of abilities
 	mu        sync.Mutex
 	effective atomic.Pointer[map[string]*Effective] // by the token's abilities; copied to be changed, under mu
 }
@@ -175,7 +176,8 @@ func (p *Plan) LimitsOf(e *Endpoint, overrides []store.Override, now time.Time) 
 }
 
 // Effective returns the abilities that a token with these abilities
-// (sorted, separated by one space) has on this plan. Each call asks again,
+// (sorted, separated by one space) has on this plan. They can have older names.
+// Each call asks again,
 // so that a downgrade applies to the next call. It does not allocate for a
 // set that is cached.
 func (p *Plan) Effective(abilities string) *Effective {
@@ -187,8 +189,12 @@ func (p *Plan) Effective(abilities string) *Effective {
 
 func (p *Plan) intersect(abilities string) *Effective {
 	asked := strings.Fields(abilities)
+	for i, a := range asked {
+		asked[i] = p.older.Today(a)
+	}
+	slices.Sort(asked)
 	var common []string
-	for _, a := range asked {
+	for _, a := range slices.Compact(asked) {
 		if slices.Contains(p.Abilities, a) {
 			common = append(common, a)
 		}

@@ -44,6 +44,8 @@ type Policy struct {
 	Endpoints []*Endpoint
 	// Plans lists all plans in the order of the configuration.
 	Plans []*Plan
+	// Names are the older names of the endpoints and their abilities.
+	Names store.Names
 	// LoginLimits are the limits of login attempts.
 	LoginLimits login.Limits
 	// LoginTTL is how long a login token lives.
@@ -92,7 +94,7 @@ func New(c Config) (*Policy, error) {
 	var err error
 	p.CORS, err = newCORS(c.CORS)
 	err = errors.Join(
-		p.setCalendar(c), p.setGuard(c), p.setLimits(c), p.addLogins(c), p.reserveLimitNames(store.All), p.addEndpoints(c), err, p.setTokenHeader(c.TokenHeader), checkDocs(c.Docs),
+		p.setCalendar(c), p.setGuard(c), p.setLimits(c), p.addLogins(c), p.reserveLimitNames(store.All), p.addEndpoints(c), p.setNames(c), err, p.setTokenHeader(c.TokenHeader), checkDocs(c.Docs),
 	)
 	return p, errors.Join(err, p.addPlans(c), p.setIdentity(c.Identity))
 }
@@ -269,7 +271,7 @@ func (p *Policy) addPlans(c Config) error {
 		if err != nil {
 			errs = append(errs, err)
 		}
-		plan.Index = len(p.Plans)
+		plan.Index, plan.older = len(p.Plans), p.Names.Abilities
 		p.Plans = append(p.Plans, plan)
 		p.plans[plan.Name] = plan
 	}

@@ -214,8 +214,12 @@ func (t *taking) seen(holder string) *seen {
 // bucketKey returns the key of a bucket. It has the handle of the account, so
 // that the next account of that id does not find it.
 func (t *taking) bucketKey(l *store.Limit) string {
+	covered := t.call.Endpoint
+	if l.Endpoint == store.All {
+		covered = store.All
+	}
 	return t.store.prefix + ":{" + t.call.Account + "}:b:" + number(uint64(t.call.Handle)) + ":" +
-		t.holders[t.holderOf(l)] + ":" + l.Endpoint + ":" + l.Period.String()
+		t.holders[t.holderOf(l)] + ":" + covered + ":" + l.Period.String()
 }
 
 // read reads the counters and the buckets of a reply.

@@ -3,7 +3,6 @@ package usage
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -14,8 +13,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
-// topPage is how many accounts Top reads at once. It bounds the memory:
-// Top keeps the counts of these accounts only.
+// topPage is how many accounts are read at once. It bounds the memory: only the
+// counts of these accounts are kept.
 const topPage = 200
 
 // TopSource has all accounts and what they used. A book.Book has them.
@@ -47,23 +46,8 @@ func Top(ctx context.Context, p *policy.Policy, source TopSource, q TopQuery) (a
 		nearest: best[api.NearestLimit]{limit: q.Limit, compare: compareNearest, list: []api.NearestLimit{}},
 	}
 	t.first = t.today.Day - calendar.Day(q.Days-1)
-	for after := ""; ; {
-		accounts, err := source.List(ctx, after, topPage, false)
-		if err != nil {
-			return api.UsageTop{}, fmt.Errorf("listing accounts: %w", err)
-		}
-		if len(accounts) == 0 {
-			return api.UsageTop{Busiest: t.busiest.list, Nearest: t.nearest.list}, nil
-		}
-		if err := t.addPage(ctx, accounts); err != nil {
-			return api.UsageTop{}, err
-		}
-		// A store in memory or on a disk does not check the context.
-		if err := ctx.Err(); err != nil {
-			return api.UsageTop{}, fmt.Errorf("reading the counts of all accounts: %w", err)
-		}
-		after = accounts[len(accounts)-1].ID
-	}
+	err := eachPage(ctx, source, false, func(accounts []*book.Account, ids []string) error { return t.addPage(ctx, accounts, ids) })
+	return api.UsageTop{Busiest: t.busiest.list, Nearest: t.nearest.list}, err
 }
 
 // top has what Top found so far.
@@ -77,18 +61,17 @@ type top struct {
 
 // addPage adds some accounts. It reads the days of the month only if one of
 // them has a limit of a month.
-func (t *top) addPage(ctx context.Context, accounts []*book.Account) error {
-	ids, limits := make([]string, len(accounts)), make([][]store.Limit, len(accounts))
-	first := t.first
+func (t *top) addPage(ctx context.Context, accounts []*book.Account, ids []string) error {
+	limits, first := make([][]store.Limit, len(accounts)), t.first
 	for i := range accounts {
-		ids[i], limits[i] = accounts[i].ID, t.limitsOf(accounts[i])
+		limits[i] = t.limitsOf(accounts[i])
 		if slices.ContainsFunc(limits[i], func(l store.Limit) bool { return l.Period == store.Month }) {
 			first = min(t.first, t.monthFirst)
 		}
 	}
 	list, err := t.source.CountsOfAccounts(ctx, ids, first, t.today.Day)
 	if err != nil {
-		return fmt.Errorf("reading the counts of accounts: %w", err)
+		return err
 	}
 	used, calls := make(map[string]counts, len(accounts)), make(map[string]int64, len(accounts))
 	for _, c := range list {

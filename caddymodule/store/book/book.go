@@ -21,21 +21,23 @@ type Book struct {
 	activity *activity
 	// changingEvents is locked while this gate adds, claims or removes events,
 	// so that it has no conflicts with itself.
-	changingEvents sync.Mutex
+	changingEvents *sync.Mutex
 }
 
 // New returns a book on an engine. It logs what it cannot write in the
 // background.
 func New(e Engine, logger *slog.Logger) *Book {
-	return &Book{Engine: e, activity: newActivity(e, logger)}
+	return &Book{Engine: e, activity: newActivity(e, logger), changingEvents: new(sync.Mutex)}
 }
 
 // Close writes the recent calls that are pending. It does not close the engine.
 func (b *Book) Close() error { return b.activity.close() }
 
-// now is the time of the engine.
-func (b *Book) now() time.Time {
-	if clock, ok := b.Engine.(store.Clock); ok {
+func (b *Book) now() time.Time { return now(b.Engine) }
+
+// now is the time of an engine.
+func now(e Engine) time.Time {
+	if clock, ok := e.(store.Clock); ok {
 		return clock.Now()
 	}
 	return time.Now()

@@ -123,7 +123,9 @@ func (b *Book) creditOf(ctx context.Context, account, id string) (*Credit, error
 		return nil, err
 	}
 	credit := &Credit{}
-	return credit, decode(rows[0].Value, credit)
+	err = decode(rows[0].Value, credit)
+	credit.Endpoint = b.names().Endpoints.Today(credit.Endpoint)
+	return credit, err
 }
 
 // totals returns what is credited in all of the endpoints of credits. If they are
@@ -132,7 +134,7 @@ func (b *Book) creditOf(ctx context.Context, account, id string) (*Credit, error
 func (b *Book) totals(ctx context.Context, account string, credits []Credit, isNew bool) (totals map[string]int64, writes []Write, err error) {
 	day, keys := credits[0].Day, make([]string, len(credits))
 	for i, c := range credits {
-		keys[i] = totalRow(day, c.Endpoint)
+		keys[i] = totalRow(day, b.names().Endpoints.Oldest(c.Endpoint))
 	}
 	rows, err := b.GetRows(ctx, Space{Account: account}, keys...)
 	if err != nil {

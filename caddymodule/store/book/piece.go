@@ -38,7 +38,7 @@ func (b *Book) Dump(ctx context.Context, write func(Piece) error) error {
 
 // Spaces returns the spaces with a name that can have rows at a time.
 func Spaces(now time.Time) []Space {
-	spaces := []Space{eventSpace, closedSpace}
+	spaces := []Space{eventSpace, closedSpace, timezoneSpace}
 	first, last := refusedDays(now)
 	for day := first; day <= last; day++ {
 		spaces = append(spaces, refusedSpace(day))
@@ -93,6 +93,8 @@ func newValue(of Space, key string) any {
 		return new(int64)
 	case of == eventSpace:
 		return newEventValue(key)
+	case of == timezoneSpace && key == timezoneRow:
+		return new(Timezone)
 	}
 	return nil
 }

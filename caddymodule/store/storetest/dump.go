@@ -104,6 +104,7 @@ func (s *suite) fill() {
 		s.store.Record(record)
 	}
 	s.must(s.store.DeleteAccount(s.Context(), "acc_deleted"))
+	s.must(s.store.SetTimezone(s.Context(), "Europe/Berlin"))
 	s.must(s.store.AddRefused(s.Context(), []store.Refused{
 		{Day: s.today, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 4},
 		{Day: s.today - 300, Endpoint: "convert", Code: "invalid_token", Calls: 2},
@@ -137,7 +138,7 @@ func (s *suite) dump() {
 		kind, _, _ := strings.Cut(text, ":")
 		kinds[kind]++
 	}
-	if got := fmt.Sprint(kinds); got != `map[{"account":4 {"audit":3 {"count":9 {"row":14]` {
+	if got := fmt.Sprint(kinds); got != `map[{"account":4 {"audit":3 {"count":9 {"row":15]` {
 		s.Errorf("got %s pieces:\n%s", got, strings.Join(want, "\n"))
 	}
 	stop, calls := errors.New("stop"), 0

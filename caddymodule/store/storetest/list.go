@@ -150,6 +150,20 @@ func (s *suite) listAllOrNothing() {
 	s.takeList(call, limits[1:], true, 0)
 }
 
+// listRenamed: a limit of an endpoint covers the calls to the endpoint of the
+// call, also if it has another name.
+func (s *suite) listRenamed() {
+	s.account("acc_1")
+	call := byKey(s.call("acc_1", "convert"), "key_1")
+	limits := []store.Limit{daily(10), monthly(20), pace(30, store.Hour), ofKey(daily(8)), ofKey(pace(9, store.Hour))}
+	s.takeList(costing(call, 2), limits, true, 8, 18, 28, 6, 7)
+	for i := range limits {
+		limits[i].Endpoint = "exchange"
+	}
+	s.takeList(call, limits, true, 7, 17, 27, 5, 6)
+	s.takeList(s.call("acc_1", "exchange"), limits[:2], true, 9, 19)
+}
+
 // listMonths: a month is the sum of its days, and the days of other months
 // do not count, also at the end of a year.
 func (s *suite) listMonths() {

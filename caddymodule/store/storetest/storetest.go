@@ -48,6 +48,7 @@ var tests = []test{
 	{"DeletedUnderLoad", (*suite).deletedUnderLoad},
 	{"ListRemaining", (*suite).listRemaining},
 	{"ListAllOrNothing", (*suite).listAllOrNothing},
+	{"ListRenamed", (*suite).listRenamed},
 	{"ListMonths", (*suite).listMonths},
 	{"ListAllEndpoints", (*suite).listAllEndpoints},
 	{"GiveBack", (*suite).giveBack},

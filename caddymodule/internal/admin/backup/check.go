@@ -77,6 +77,9 @@ func check(p book.Piece) error {
 		c.valid(value.Attempts >= 0, "number of attempts", value.Attempts)
 	case *[2]int64:
 		c.position(store.EntryID{Milliseconds: value[0], Number: value[1]})
+	case *book.Timezone:
+		_, err := calendar.New(string(*value))
+		c.valid(err == nil, "time zone", *value)
 	case *bool, *string: // the key has an id
 		_, id, _ := strings.Cut(p.Row.Key, " ")
 		c.names("id", id)

@@ -27,6 +27,7 @@ func TestRefusedValues(t *testing.T) {
 		follow  = `{"row":{"space":"events","key":"c","value":[1,0]%s}}`
 		count   = `{"count":{"account":"a","day":"2026-11-23","endpoint":"convert","used":1%s}}`
 		refused = `{"row":{"space":"refused 2026-11-23","key":"a\u0000convert\u0000no","value":1%s}}`
+		zone    = `{"row":{"space":"timezone","key":"timezone","value":"Europe/Berlin"%s}}`
 		limit   = `{"endpoint":"convert","period":"day","limit":1,"of_key":true}`
 		aCall   = `{"endpoint":"convert","method":"GET","path":"/","status":200,"duration_ns":1}`
 		aKey    = `{"id":"key_2","hash":"0200000000000000000000000000000000000000000000000000000000000000"}`
@@ -103,6 +104,9 @@ func TestRefusedValues(t *testing.T) {
 		{count, `"used":-1`, `invalid count "-1"`},
 		{count, `"day":"0000-01-01"`, `invalid day "0000-01-01"`},
 		{count, `"day":"9999-12-31"`, `invalid day "9999-12-31"`},
+		{zone, `"value":"Mars"`, `invalid time zone "Mars"`},
+		{zone, `"value":"Local"`, `invalid time zone "Local"`},
+		{zone, `"key":"zone"`, "unknown kind of data"},
 		{refused, `"value":-1`, `invalid number of calls "-1"`},
 		{refused, `"space":"refused today"`, `invalid space "refused today"`},
 		{refused, `"space":"refused 9999-12-31"`, `invalid day "9999-12-31"`},

@@ -84,6 +84,7 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	s.registerKeys(router)
 	s.registerUsage(router)
 	s.registerOverview(router)
+	s.registerCensus(router)
 	s.registerAudit(router)
 	s.registerRefused(router)
 	s.registerHealth(router)

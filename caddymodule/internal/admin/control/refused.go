@@ -46,7 +46,7 @@ func (s *server) listRefused(ctx context.Context, with *session, in *listRefused
 	page := api.RefusedPage{Refused: []api.Refused{}}
 	rows, page.Next = cut(rows, in.Limit, cursor)
 	for _, r := range rows {
-		page.Refused = append(page.Refused, api.Refused{Day: r.Day.String(), Account: r.Account, Endpoint: r.Endpoint, Code: r.Code, Calls: r.Calls})
+		page.Refused = append(page.Refused, api.Refused{Day: r.Day.String(), Account: r.Account, Endpoint: with.policy.Names.Endpoints.Today(r.Endpoint), Code: r.Code, Calls: r.Calls})
 	}
 	return page, nil
 }

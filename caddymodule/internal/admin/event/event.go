@@ -7,6 +7,7 @@
 package event
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -50,8 +51,11 @@ type Quota struct {
 	Plan    string
 	// Endpoint is the endpoint of the limit, or store.All.
 	Endpoint string
-	Period   store.Period
-	Limit    int64
+	// Oldest is the oldest name of the endpoint. The id of the event has it,
+	// so that the event is the same one after a rename. Default: Endpoint.
+	Oldest string
+	Period store.Period
+	Limit  int64
 	// Used is what the account has used in the period.
 	Used int64
 	// Threshold is the percentage of the limit, or 0 if the limit has refused
@@ -102,7 +106,7 @@ type quotaKey struct {
 }
 
 func (q Quota) key() quotaKey {
-	k := quotaKey{QuotaWarning, q.Account, q.Endpoint, q.Period, q.Start.Unix(), q.Threshold}
+	k := quotaKey{QuotaWarning, q.Account, cmp.Or(q.Oldest, q.Endpoint), q.Period, q.Start.Unix(), q.Threshold}
 	if q.Threshold == 0 {
 		k.kind, k.threshold = QuotaExceeded, exceeded
 	}

@@ -1,0 +1,50 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+)
+
+// Check compares the configuration with what accounts need. It returns a
+// sentence for each thing that the configuration does not have, with the remedy.
+func (p *Policy) Check(c api.Census) (findings []string) {
+	add := func(format string, args ...any) { findings = append(findings, fmt.Sprintf(format, args...)) }
+	for _, plan := range slices.Sorted(maps.Keys(c.Plans)) {
+		if plan != FreePlan && p.Plan(plan) == nil {
+			add("%s the plan %q, which the configuration does not have: their calls are refused. Keep the plan, or move each account that "+
+				"caddy tollgate account list --plan %s shows: caddy tollgate account set <account> --plan <plan>, or caddy tollgate account import <file> for many.",
+				have(c.Plans[plan], "account"), plan, plan)
+		}
+	}
+	for _, ability := range slices.Sorted(maps.Keys(c.Abilities)) {
+		today := p.Names.Abilities.Today(ability)
+		if !slices.ContainsFunc(p.Endpoints, func(e *Endpoint) bool { return e.Ability == today }) {
+			add("%s the ability %q, which no endpoint has: it opens nothing any more. In the endpoint that these keys are for, write "+
+				"rename %s, which keeps keys, counts and limits, or ability %s, which keeps keys.",
+				have(c.Abilities[ability], "live key"), ability, ability, ability)
+		}
+	}
+	for _, endpoint := range slices.Sorted(maps.Keys(c.Endpoints)) {
+		if p.Endpoint(p.Names.Endpoints.Today(endpoint)) == nil {
+			add("This month has counts of the endpoint %q (calls: %d), which the configuration does not have: they stay in usage export, and in no limit of an endpoint. "+
+				"In the endpoint that replaces it, write rename %s, which goes on with its counts.", endpoint, c.Endpoints[endpoint], endpoint)
+		}
+	}
+	if zone := p.Calendar.Zone(); c.Timezone != "" && c.Timezone != zone {
+		add("The counts are of days in the time zone %s, and the configuration has %s. They keep their dates. The running day and month end at midnight in %s. "+
+			"If the date there is another one, its limits are in force at once: reload while the date is the same in both, or keep timezone %s.",
+			c.Timezone, zone, zone, c.Timezone)
+	}
+	return findings
+}
+
+// have returns a number of things as the subject of a sentence.
+func have(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing + " has"
+	}
+	return fmt.Sprintf("%d %ss have", n, thing)
+}

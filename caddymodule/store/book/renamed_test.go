@@ -1,0 +1,153 @@
+package book_test
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/memstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+)
+
+// renames are those of a configuration that has renamed what most tests use.
+func renames() (n store.Names) {
+	for _, r := range []*store.Renames{&n.Endpoints, &n.Abilities} {
+		r.Add("convert", []string{"change", "exchange"})
+		r.Add("rates", []string{"fixings"})
+	}
+	return n
+}
+
+// TestRenamedEngine: a book with other names keeps all promises of a store. The
+// abilities of grants have the names of the store.
+func TestRenamedEngine(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) book.Engine {
+		return book.New(memstore.New(), slog.New(slog.DiscardHandler)).Renamed(store.Names{Endpoints: renames().Endpoints}).Engine
+	})
+}
+
+// shown is what a document says about endpoints and abilities.
+func shown(t *testing.T, b *book.Book) (list []string) {
+	t.Helper()
+	a, err := b.Get(t.Context(), "acc_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range a.Overrides {
+		list = append(list, fmt.Sprintf("%s/%s %d", o.Endpoint, o.Period, o.Max))
+	}
+	for _, k := range a.Keys {
+		list = append(list, fmt.Sprintf("%s%v%v", k.Name, k.Abilities, k.Limits))
+	}
+	return list
+}
+
+func wantList(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// TestRenamed: gates with the names of before and of today share accounts, keys,
+// limits and counts.
+func TestRenamed(t *testing.T) {
+	t.Parallel()
+	b, _ := open(t)
+	today := b.Renamed(renames())
+	change := func(b *book.Book, edit func(a *book.Account) error) {
+		t.Helper()
+		if err := b.ChangeOne(t.Context(), now, "acc_1", edit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit := func(endpoint string, period store.Period, most int64) store.Limit {
+		return store.Limit{Endpoint: endpoint, Period: period, Max: most}
+	}
+	named := func(id string, limits []store.Limit, abilities ...string) book.Key {
+		k := key(id, 0)
+		k.Account, k.Abilities, k.Limits = "acc_1", abilities, limits
+		return k
+	}
+	change(b, func(a *book.Account) error {
+		a.Exists, a.Plan = true, "starter"
+		a.Overrides = []store.Override{{Limit: limit("change", store.Day, 4)}, {Limit: limit("exchange", store.Day, 3)}, {Limit: limit("other", store.Day, 2)}}
+		return a.Create(named("k1", []store.Limit{limit("change", store.Day, 9)}, "change", "exchange", "fixings", "other"))
+	})
+	wantList(t, "today", shown(t, today), "convert/day 3", "other/day 2", "k1[convert other rates][{convert day 9 false}]")
+	change(today, func(a *book.Account) error {
+		a.Overrides = append(a.Overrides, store.Override{Limit: limit("rates", store.Month, 1)})
+		return a.Create(named("k2", []store.Limit{limit("rates", store.Day, 8)}, "convert"))
+	})
+	wantList(t, "before", shown(t, b), "change/day 3", "other/day 2", "fixings/month 1", "k1[change fixings other][{change day 9 false}]", "k2[change][{fixings day 8 false}]")
+
+	g, err := today.Grant(t.Context(), named("k1", nil).Hash, now)
+	if err != nil || g.Overrides[0].Endpoint != "convert" || g.Restriction.Limits[0].Endpoint != "convert" {
+		t.Errorf("got the grant %+v, %v", g, err)
+	}
+	g, err = b.Grant(t.Context(), named("k1", nil).Hash, now)
+	if err != nil || g.Overrides[0].Endpoint != "change" || g.Restriction.Limits[0].Endpoint != "change" {
+		t.Errorf("before, got the grant %+v, %v", g, err)
+	}
+
+	take := func(b *book.Book, endpoint string, want bool) {
+		t.Helper()
+		call := store.Call{Account: "acc_1", Endpoint: endpoint, Day: 20_000, At: now}
+		got, err := b.Take(t.Context(), call, []store.Limit{limit(endpoint, store.Day, 3), limit(endpoint, store.Hour, 9)}, make([]store.Room, 2))
+		if err != nil || got != want {
+			t.Errorf("a call of %s: got %v, %v, want %v", endpoint, got, err, want)
+		}
+		b.Record(store.Record{Account: "acc_1", Endpoint: endpoint, At: time.Now(), Status: 200})
+	}
+	take(b, "change", true)
+	take(today, "convert", true)
+	take(b, "change", true)
+	take(today, "convert", false)
+	if err := today.GiveBack(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: 20_000}); err != nil {
+		t.Error(err)
+	}
+	take(b, "change", true)
+	take(b, "change", false)
+	take(b, "exchange", true) // by a configuration that had no rename yet
+	take(today, "other", true)
+
+	counts, err := today.CountsOfAccounts(t.Context(), []string{"acc_1"}, 20_000, 20_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(counts, func(x, y store.StoredCount) int { return cmp.Compare(x.Endpoint, y.Endpoint) })
+	wantList(t, "counts", []string{fmt.Sprint(counts)}, "[{acc_1  {2024-10-04 convert 4}} {acc_1  {2024-10-04 other 1}}]")
+	recent, err := today.Recent(t.Context(), "acc_1", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var endpoints []string
+	for _, r := range recent {
+		endpoints = append(endpoints, r.Endpoint)
+	}
+	slices.Sort(endpoints)
+	wantList(t, "recent calls", slices.Compact(endpoints), "convert", "other")
+	for _, of := range []struct {
+		book     *book.Book
+		endpoint string
+	}{{b, "change"}, {today, "convert"}} { // once, as it has an id
+		credit := []book.Credit{{Day: 20_000, Endpoint: of.endpoint, Calls: 2}}
+		if made, err := of.book.Credit(t.Context(), now, "acc_1", "credit_1", credit, func(*book.Account, []book.Credit) {}); err != nil || made[0].Credited != 2 {
+			t.Errorf("a credit of %s: got %+v, %v", of.endpoint, made, err)
+		}
+	}
+	take(today, "convert", true)
+	take(today, "convert", true)
+	take(today, "convert", false)
+	if stored, err := today.AsStored().Counts(t.Context(), "acc_1", "", 20_000, 20_000); err != nil || len(stored) != 3 {
+		t.Errorf("got %v, %v, want the counts of three names", stored, err)
+	}
+}
