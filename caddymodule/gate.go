@@ -23,7 +23,9 @@ import (
 // endpoint for the day. If there is none, they show the first limit of the
 // RateLimit fields. They are "unlimited" for a call without limits.
 // {http.tollgate.call} is for log_append: an object with account, key,
-// endpoint, day, cost and code.
+// endpoint, day, cost and code. For a token that was revoked, that expired or
+// whose account is disabled, it sets {http.auth.candidate.id} to the account,
+// and {http.tollgate.key}.
 type Gate struct {
 	app *App
 }
@@ -89,6 +91,31 @@ func (server) Identified(r *http.Request, call *gate.Call) {
 		repl.Delete("http.auth.user.id")
 		repl.Map(call.Lookup)
 	}
+}
+
+// Ended implements gate.Server: access logs can show whose token was refused.
+func (server) Ended(r *http.Request, account, key string) {
+	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Set("http.auth.candidate.id", account)
+		repl.Set("http.tollgate.key", key)
+	}
+}
+
+// RequestID implements gate.Server. Caddy makes the id of a request when it is
+// first used, and then has it in the access log.
+func (server) RequestID(r *http.Request, shown bool) string {
+	ctx := r.Context()
+	if shown && caddyhttp.GetVar(ctx, "uuid") == nil {
+		if s, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); !ok || s.Logs == nil {
+			return ""
+		}
+	}
+	repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	id, _ := repl.GetString("http.request.uuid")
+	return id
 }
 
 // Mark implements gate.Server. It sets the variable of a request once: a proxy

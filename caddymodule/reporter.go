@@ -14,8 +14,8 @@ type reporter struct{ *App }
 
 // Refused implements gate.Reporter. The day is that of this configuration.
 // Without an open store, the call is dropped.
-func (r reporter) Refused(account string, endpoint *policy.Endpoint, code string) {
-	row := store.Refused{Day: r.policy.Calendar.At(r.now()).Day, Account: account, Code: code, Calls: 1}
+func (r reporter) Refused(account string, endpoint *policy.Endpoint, code string, reason store.NoGrant) {
+	row := store.Refused{Day: r.policy.Calendar.At(r.now()).Day, Account: account, Code: code, Reason: string(reason), Calls: 1}
 	if endpoint != nil {
 		row.Endpoint = r.policy.Names.Endpoints.Oldest(endpoint.Name)
 	}

@@ -87,6 +87,20 @@ func (k Key) Live(now time.Time) bool {
 	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 
+// NoGrant returns why the key grants nothing at now, or "". disabled tells
+// whether its account is.
+func (k *Key) NoGrant(now time.Time, disabled bool) NoGrant {
+	switch {
+	case !k.RevokedAt.IsZero():
+		return Revoked
+	case !k.Live(now):
+		return Expired
+	case disabled:
+		return Disabled
+	}
+	return ""
+}
+
 // EndedAt returns when a key that is not live ended: the earlier one of its
 // revocation and its expiry.
 func (k *Key) EndedAt() time.Time {

@@ -22,6 +22,9 @@ type Record struct {
 	// Code is why the gate refused the call. It is empty for an admitted call.
 	Code     string        `cbor:"8,keyasint,omitempty" json:"code,omitempty"`
 	Duration time.Duration `cbor:"9,keyasint" json:"duration_ns"`
+	// RequestID is the id that the web server gave the request. It is empty
+	// if nothing else shows it.
+	RequestID string `cbor:"10,keyasint,omitempty" json:"request_id,omitempty"`
 	// From is the client's address, if it is known. The store keeps it as
 	// the LastUsedFrom of the key only.
 	From netip.Addr `cbor:"-" json:"-"`

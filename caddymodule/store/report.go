@@ -28,14 +28,17 @@ type Refused struct {
 	// Endpoint is empty for requests to no endpoint.
 	Endpoint string
 	// Code is the code of the refusal.
-	Code  string
-	Calls int64
+	Code string
+	// Reason is the NoGrant of a token that is not valid, if the store knows
+	// the token.
+	Reason string
+	Calls  int64
 }
 
-// Compare orders rows by day, account, endpoint and code.
+// Compare orders rows by day, account, endpoint, code and reason.
 func (r Refused) Compare(other Refused) int {
 	return cmp.Or(cmp.Compare(r.Day, other.Day), cmp.Compare(r.Account, other.Account),
-		cmp.Compare(r.Endpoint, other.Endpoint), cmp.Compare(r.Code, other.Code))
+		cmp.Compare(r.Endpoint, other.Endpoint), cmp.Compare(r.Code, other.Code), cmp.Compare(r.Reason, other.Reason))
 }
 
 // Entry is one change in the audit log. It has no secrets.

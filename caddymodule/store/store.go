@@ -85,8 +85,8 @@ const (
 // as ErrUnavailable.
 var (
 	// ErrNoGrant means that a token grants nothing: the token is unknown,
-	// expired or revoked, or its account is disabled. Callers cannot tell
-	// which.
+	// expired or revoked, or its account is disabled. A NoGrant is an
+	// ErrNoGrant that tells which. Clients must not learn it.
 	ErrNoGrant = errors.New("token grants nothing")
 
 	// ErrChanged means that the grant of a call is out of date: the account
@@ -120,6 +120,26 @@ var (
 	ErrNotFound = errors.New("not found")
 )
 
+// NoGrant is why a token that the store knows grants nothing. It is also an
+// ErrNoGrant.
+type NoGrant string
+
+// The reasons. If several apply, the first one counts.
+const (
+	Revoked  NoGrant = "revoked"
+	Expired  NoGrant = "expired"
+	Disabled NoGrant = "disabled" // the account
+)
+
+func (why NoGrant) Error() string    { return "token grants nothing: " + string(why) }
+func (NoGrant) Is(target error) bool { return target == ErrNoGrant }
+
+// WhyNoGrant returns the NoGrant of an error, or "".
+func WhyNoGrant(err error) NoGrant {
+	why, _ := errors.AsType[NoGrant](err)
+	return why
+}
+
 // unavailable is an error that is also an ErrUnavailable.
 type unavailable string
 
@@ -132,6 +152,10 @@ type Grants interface {
 	// ErrNoGrant. It never waits for a disk of this machine. A Grant that is
 	// Cached may be out of date if another gate has changed the account. Then
 	// Take returns ErrChanged. ErrNoGrant is never from a cache.
+	//
+	// With a NoGrant, the Grant has the Account and the Key of the token, and
+	// nothing else. A store forgets tokens 48 hours after they expire, and some
+	// time after they are revoked: then the error is ErrNoGrant.
 	Grant(ctx context.Context, hash token.Hash, now time.Time) (Grant, error)
 
 	// Confirm is Grant without a cache. Use it before you refuse a request

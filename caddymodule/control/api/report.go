@@ -70,12 +70,13 @@ type Refused struct {
 	Account  string `json:"account" doc:"The account's id. Empty if it is not known."`
 	Endpoint string `json:"endpoint" doc:"The endpoint's name. Empty for a request to no endpoint."`
 	Code     string `json:"code" doc:"The code of the refusal."`
+	Reason   string `json:"reason" enum:",revoked,expired,disabled" doc:"Why a token that the gate knows is not valid: the key was revoked, it expired, or the account is disabled. Clients do not see it. Empty for other codes and unknown tokens."`
 	Calls    int64  `json:"calls" doc:"How many calls were refused, or would have been in mode shadow."`
 }
 
 // RefusedPage is one page of refused calls.
 type RefusedPage struct {
-	Refused []Refused `json:"refused" nullable:"false" doc:"In ascending order of day, account, endpoint and code."`
+	Refused []Refused `json:"refused" nullable:"false" doc:"In ascending order of day, account, endpoint, code and reason."`
 	Next    *string   `json:"next" doc:"The after of the next page; null on the last one."`
 }
 

@@ -69,6 +69,7 @@ type UsageCall struct {
 	Key        string  `json:"key" doc:"The name of the key."`
 	KeyID      string  `json:"key_id,omitempty" doc:"The id of the key. Not present for an account without a token."`
 	Code       string  `json:"code,omitempty" doc:"Why the gate refused the call. Only in refused calls."`
+	RequestID  string  `json:"request_id,omitempty" doc:"The id of the request, as in the access log of the gate and in the JSON of a refusal. Admitted calls have one if the gate writes an access log, or shows the id in a header."`
 }
 
 // UsageDay has the counts of one day.

@@ -142,26 +142,29 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	today := s.Policy().Calendar.At(s.Now()).Day
-	expect(t, s.ok(t, "usage", "refused"), "DAY  ACCOUNT  ENDPOINT  CODE  CALLS\nThere are none.\n")
+	expect(t, s.ok(t, "usage", "refused"), "DAY  ACCOUNT  ENDPOINT  CODE  REASON  CALLS\nThere are none.\n")
 	rows := []store.Refused{
 		{Day: today, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 3},
 		{Day: today, Code: "unknown_endpoint", Calls: 1},
+		{Day: today, Account: "acc_1", Endpoint: "convert", Code: "invalid_token", Reason: "revoked", Calls: 4},
 		{Day: today - 7, Account: "acc_2", Endpoint: "batch", Code: "plan_required", Calls: 2},
 	}
 	if err := s.Opened().AddRefused(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, s.ok(t, "usage", "refused"), `
-DAY         ACCOUNT  ENDPOINT  CODE              CALLS
-2126-11-20  -        -         unknown_endpoint  1
-2126-11-20  acc_1    convert   quota_exceeded    3
+DAY         ACCOUNT  ENDPOINT  CODE              REASON   CALLS
+2126-11-20  -        -         unknown_endpoint  -        1
+2126-11-20  acc_1    convert   invalid_token     revoked  4
+2126-11-20  acc_1    convert   quota_exceeded    -        3
 `)
 	expect(t, s.ok(t, "usage", "refused", "--days", "8", "--account", "acc_2"), `
-DAY         ACCOUNT  ENDPOINT  CODE           CALLS
-2126-11-13  acc_2    batch     plan_required  2
+DAY         ACCOUNT  ENDPOINT  CODE           REASON  CALLS
+2126-11-13  acc_2    batch     plan_required  -       2
 `)
 	expect(t, s.ok(t, "usage", "refused", "--account", "acc_1", "--json"),
-		`{"refused":[{"day":"2126-11-20","account":"acc_1","endpoint":"convert","code":"quota_exceeded","calls":3}],"next":null}`+"\n")
+		`{"refused":[{"day":"2126-11-20","account":"acc_1","endpoint":"convert","code":"invalid_token","reason":"revoked","calls":4},`+
+			`{"day":"2126-11-20","account":"acc_1","endpoint":"convert","code":"quota_exceeded","reason":"","calls":3}],"next":null}`+"\n")
 }
 
 // TestAuditLimit: --limit reads the end of a long log, and no more.

@@ -52,6 +52,32 @@ convert   account  day     1000  1000   0          2126-11-21T00:00:00+01:00  ye
 `)
 }
 
+// TestExplainEnded: the operator learns why a token is not valid, and what its
+// clients see.
+func TestExplainEnded(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.ok(t, "account", "set", "acc_1", "--plan", "starter")
+	var key api.IssuedKey
+	if err := json.Unmarshal([]byte(s.ok(t, "key", "create", "acc_1", "--name", "ci", "--ttl", "1h", "--from", "192.0.2.0/24", "--json")), &key); err != nil {
+		t.Fatal(err)
+	}
+	want := func(answer, step, message string, flags ...string) {
+		t.Helper()
+		out := s.ok(t, append([]string{"explain", "GET", "/api/convert/USD/1/EUR"}, flags...)...)
+		if !strings.Contains(out, "\n"+step+"no   "+message) || !strings.Contains(out, "Account  acc_1\n") || !strings.Contains(out, "Answer   "+answer+"\n") {
+			t.Errorf("%v: got %s, want %s of %s", flags, out, message, step)
+		}
+	}
+	const invalid = "401 invalid_token\nMessage  The token is not valid. It may be mistyped, expired or revoked."
+	want("403 address_not_allowed", "address  ", "The key may not be used from the address 203.0.113.9.", "--key", key.ID, "--from", "203.0.113.9")
+	s.ok(t, "account", "set", "acc_1", "--disabled")
+	want(invalid, "token    ", "The account acc_1 is disabled. Clients see the same answer for all tokens that are not valid.", "--key", key.ID)
+	want(invalid, "token    ", "The account acc_1 is disabled.", "--account", "acc_1")
+	s.ok(t, "key", "revoke", "acc_1", key.ID)
+	want(invalid, "token    ", "The key was revoked at 2126-11-20T09:00:00Z.", "--key", key.ID)
+}
+
 // TestExplainInShadow checks that the table tells a refusal that mode shadow
 // lets pass from one that it does not.
 func TestExplainInShadow(t *testing.T) {

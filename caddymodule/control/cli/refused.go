@@ -19,7 +19,8 @@ func (t *tool) refused() *cobra.Command {
 	var account accountFilter
 	c := &cobra.Command{
 		Use: "refused", Short: "Shows how many calls were refused, and why", Args: misuse.Arguments(0),
-		Long:    "Shows for each day, account, endpoint and code how many calls were refused, or would have been in mode shadow.",
+		Long: "Shows for each day, account, endpoint, code and reason how many calls were refused, or would have been in mode shadow. " +
+			"The reason tells why a token that the gate knows is not valid: revoked, expired, or its account is disabled.",
 		Example: "caddy tollgate usage refused --days 30 --account acc_1",
 	}
 	addNumber(c, &days, "days", 7, 1, api.MaxRefusedDays, fmt.Sprintf("The last days, today included, up to %d", api.MaxRefusedDays))
@@ -42,9 +43,9 @@ func (t *tool) refused() *cobra.Command {
 }
 
 func showRefused(table io.Writer, page api.RefusedPage) {
-	row(table, "DAY", "ACCOUNT", "ENDPOINT", "CODE", "CALLS")
+	row(table, "DAY", "ACCOUNT", "ENDPOINT", "CODE", "REASON", "CALLS")
 	for _, r := range page.Refused {
-		row(table, r.Day, cmp.Or(r.Account, none), cmp.Or(r.Endpoint, none), r.Code, strconv.FormatInt(r.Calls, 10))
+		row(table, r.Day, cmp.Or(r.Account, none), cmp.Or(r.Endpoint, none), r.Code, cmp.Or(r.Reason, none), strconv.FormatInt(r.Calls, 10))
 	}
 	end(table, len(page.Refused))
 }

@@ -228,7 +228,9 @@ func (s *Store) apply(st *step) {
 		s.ledger.PutAccount(&st.After.Account)
 	}
 	for _, k := range st.Ended {
-		s.ledger.RemoveToken(k.Hash, st.After.ID, k.ID)
+		ended := ledgerToken(k)
+		ended.Revoked = st.After.Find(k.ID) != nil // otherwise the document no longer has it
+		s.ledger.EndToken(ended)
 	}
 	for _, k := range st.Put {
 		s.ledger.PutToken(ledgerToken(k))

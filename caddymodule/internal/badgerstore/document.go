@@ -134,15 +134,23 @@ func (s *Store) load() error {
 	}
 	now := time.Now().Add(-clockAhead)
 	return s.archive.eachKey(func(k *book.Key) error {
-		if k.Live(now) {
-			s.ledger.LoadToken(ledgerToken(k))
+		if t := ledgerToken(k); t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt) {
+			s.ledger.LoadToken(t)
 		}
 		return nil
 	})
 }
 
-// ledgerToken is a key as the ledger has it.
+// ledgerToken is a key as the ledger has it. The ledger knows a revoked key as
+// long as its document lists it, so that the gate can tell why it refuses it.
 func ledgerToken(k *book.Key) *ledger.Token {
+	if !k.RevokedAt.IsZero() {
+		known := store.RevokedFor
+		if k.Kind == token.Login {
+			known = store.EndedLoginsFor
+		}
+		return &ledger.Token{Hash: k.Hash, Account: k.Account, ID: k.ID, Revoked: true, ExpiresAt: k.RevokedAt.Add(known - clockAhead)}
+	}
 	return &ledger.Token{
 		Hash: k.Hash, Account: k.Account, ID: k.ID, Name: k.Name,
 		Abilities: book.JoinAbilities(k.Abilities), ExpiresAt: k.ExpiresAt, Restriction: k.Restriction(),

@@ -51,6 +51,8 @@ type plain struct{}
 func (plain) Target(r *http.Request) string         { return r.RequestURI }
 func (plain) Client(r *http.Request) string         { return r.RemoteAddr }
 func (plain) Identified(*http.Request, *gate.Call)  {}
+func (plain) Ended(*http.Request, string, string)   {}
+func (plain) RequestID(*http.Request, bool) string  { return "" }
 func (plain) Mark(r *http.Request) *gate.Mark       { return markOf(r) }
 func (plain) Identity(*http.Request, string) string { return "" }
 func (plain) Status(error) int                      { return http.StatusBadGateway }
@@ -60,8 +62,8 @@ func (plain) Count(*policy.Endpoint, outcome.Call)  {}
 func (plain) CountLogin(outcome.Login)              {}
 func (plain) Decided(time.Duration)                 {}
 
-func (plain) Refused(string, *policy.Endpoint, string) {}
-func (plain) Reached(event.Quota)                      {}
+func (plain) Refused(string, *policy.Endpoint, string, store.NoGrant) {}
+func (plain) Reached(event.Quota)                                     {}
 
 func newGate(t testing.TB, db gate.Store, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
 	t.Helper()

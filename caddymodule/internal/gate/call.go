@@ -33,6 +33,7 @@ type Call struct {
 	forwarded    http.Request // for the handlers behind the gate
 	began        time.Time
 	path         string // as asked for: handlers behind the gate may rewrite it
+	requestID    string // see Server.RequestID
 
 	// Set by entitle.
 	abilities string // those that token and plan have in common

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -88,7 +89,7 @@ func (g *Gate) Explain(ctx context.Context, q Question) (api.Explanation, error)
 		shadow := !g.enforces(nil)
 		x.Passes = shadow && !g.enforces(d.Endpoint) && quiet.passRefused(r, &d)
 		f = d.refusal // mode shadow may find another one
-		x.Status, x.Code, x.Message, last.Message = &f.Status, &f.Code, f.Message, f.Message
+		x.Status, x.Code, x.Message, last.Message = &f.Status, &f.Code, f.Message, cmp.Or(q.why(f.Reason), f.Message)
 		if f.RetryAfter > 0 {
 			x.RetryAfter = &f.RetryAfter
 		}
@@ -174,6 +175,22 @@ func (q *Question) steps(d *decision) []api.ExplainedStep {
 	return steps[:at+1]
 }
 
+// why is the reason of an invalid token in words, or "". Clients do not see it.
+func (q *Question) why(reason store.NoGrant) string {
+	const same = " Clients see the same answer for all tokens that are not valid."
+	switch reason {
+	case store.Revoked:
+		return "The key was revoked at " + inUTC(q.Key.RevokedAt) + "." + same
+	case store.Expired:
+		return "The key expired at " + inUTC(q.Key.ExpiresAt) + "." + same
+	case store.Disabled:
+		return "The account " + q.Account.ID + " is disabled." + same
+	}
+	return ""
+}
+
+func inUTC(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
 // addressMessage tells why the address of the client is allowed.
 func (q *Question) addressMessage() string {
 	switch {
@@ -230,11 +247,14 @@ func (*silent) Identity(*http.Request, string) string { return "" }
 // Identified implements Server.
 func (*silent) Identified(*http.Request, *Call) {}
 
+// Ended implements Server.
+func (*silent) Ended(*http.Request, string, string) {}
+
 // Count implements Server.
 func (*silent) Count(*policy.Endpoint, outcome.Call) {}
 
 // Refused implements Reporter.
-func (*silent) Refused(string, *policy.Endpoint, string) {}
+func (*silent) Refused(string, *policy.Endpoint, string, store.NoGrant) {}
 
 // Reached implements Reporter.
 func (*silent) Reached(event.Quota) {}
@@ -243,8 +263,14 @@ func (*silent) Reached(event.Quota) {}
 // the key. Without an address of the client, the key allows all.
 func (s *silent) Grant(_ context.Context, _ token.Hash, now time.Time) (store.Grant, error) {
 	account, key := s.question.Account, s.question.Key
-	if account.Disabled || key != nil && !key.Live(now) {
-		return store.Grant{}, store.ErrNoGrant
+	why := store.NoGrant("")
+	if key != nil {
+		why = key.NoGrant(now, account.Disabled)
+	} else if account.Disabled {
+		why = store.Disabled
+	}
+	if why != "" {
+		return store.Grant{}, why
 	}
 	grant := store.Grant{Account: account.ID, Plan: account.Plan, Overrides: account.Overrides}
 	if key == nil {

@@ -41,8 +41,11 @@ type decision struct {
 	mark  *Mark
 	facts request.Facts
 	began time.Time
-	// call is nil if the account is not known.
+	// call is nil if the request has no valid token and no identity.
 	call *Call
+	// account is that of a token that is not valid any more, if the store
+	// knows it.
+	account string
 	// refusal is nil if the request passes.
 	refusal *refusal.Refusal
 	// final tells that mode shadow refuses the request too.
@@ -266,12 +269,11 @@ func (g *Gate) carryOut(w http.ResponseWriter, r *http.Request, d *decision, nex
 	if d.refusal != nil {
 		g.logRewritten(r, d)
 		if enforced || !g.passRefused(r, d) {
-			account := ""
 			if d.call != nil {
-				account, d.call.code = d.call.grant.Account, d.refusal.Code
+				d.account, d.call.code = d.call.grant.Account, d.refusal.Code
 				d.call.recordRefusal(d.refusal)
 			}
-			return g.refuse(w, r, account, d.Endpoint, d.refusal)
+			return g.refuse(w, r, d.account, d.Endpoint, d.refusal)
 		}
 	}
 	switch {
@@ -287,7 +289,8 @@ func (g *Gate) carryOut(w http.ResponseWriter, r *http.Request, d *decision, nex
 
 // proxy passes a call on, and records it when it ends.
 func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (err error) {
-	c.answer = answer.Writer{ResponseWriter: w, Owner: c}
+	c.requestID = c.gate.Server.RequestID(c.request, true)
+	c.answer = answer.Writer{ResponseWriter: w, Owner: c, RequestID: c.requestID}
 	// Deferred, because a proxy panics if its service breaks off in the
 	// middle of an answer. Before the answer, a panic is a server error.
 	status, panics := http.StatusInternalServerError, true
@@ -436,6 +439,7 @@ func (c *Call) refund() {
 // gate.
 func (c *Call) recordRefusal(f *refusal.Refusal) {
 	if f.Status != http.StatusUnauthorized && f.Status < http.StatusInternalServerError {
+		c.requestID = c.gate.Server.RequestID(c.request, false)
 		c.record(f.Status, f.Code)
 	}
 }
@@ -449,7 +453,7 @@ func (c *Call) record(status int, code string) {
 	}
 	c.store.Record(store.Record{
 		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
-		Endpoint: c.endpoint.Name, Method: method, Path: c.path,
+		Endpoint: c.endpoint.Name, Method: method, Path: c.path, RequestID: c.requestID,
 		Status: status, Code: code, Duration: c.gate.Since(c.began), From: c.from(), Handle: c.grant.Handle,
 	})
 }

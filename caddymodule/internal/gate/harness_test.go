@@ -48,7 +48,10 @@ type world struct {
 	decisions int
 	identity  string   // of a user whom another handler has authenticated
 	enrolled  []string // "account user plan"
-	refused   []string // "account endpoint code"
+	refused   []string // "account endpoint code reason"
+	ended     []string // "account key"
+	requestID string
+	showsID   bool
 	reached   []event.Quota
 }
 
@@ -162,6 +165,21 @@ func (w *world) Identified(_ *http.Request, call *gate.Call) {
 	w.last = call
 }
 
+func (w *world) Ended(_ *http.Request, account, key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = append(w.ended, account+" "+key)
+}
+
+// RequestID is the same for all requests. Something shows it if w.showsID is
+// set.
+func (w *world) RequestID(_ *http.Request, shown bool) string {
+	if shown && !w.showsID {
+		return ""
+	}
+	return w.requestID
+}
+
 // marks is the key of the mark in the context of a request.
 type marks struct{}
 
@@ -230,14 +248,14 @@ func (w *world) Decided(time.Duration) {
 }
 
 // Refused implements gate.Reporter.
-func (w *world) Refused(account string, endpoint *policy.Endpoint, code string) {
+func (w *world) Refused(account string, endpoint *policy.Endpoint, code string, reason store.NoGrant) {
 	row := account + " "
 	if endpoint != nil {
 		row += endpoint.Name
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.refused = append(w.refused, row+" "+code)
+	w.refused = append(w.refused, strings.TrimRight(row+" "+code+" "+string(reason), " "))
 }
 
 // Reached implements gate.Reporter.

@@ -31,7 +31,10 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 	}
 	if err != nil {
 		d.refusal = g.storeFailed(err)
-		known := !by.IsForeign() && (!by.IsIdentity() || d.refusal == refusal.InvalidToken) // the account of an identity is disabled
+		if d.account = grant.Account; d.account != "" {
+			g.Server.Ended(r, grant.Account, grant.Key)
+		}
+		known := !by.IsForeign() && (!by.IsIdentity() || d.refusal.IsInvalidToken()) // the account of an identity is disabled
 		d.final = known || d.refusal.Status >= http.StatusInternalServerError
 		return
 	}
@@ -101,7 +104,7 @@ func (g *Gate) storeFailed(err error, attrs ...slog.Attr) *refusal.Refusal {
 	}
 	switch {
 	case errors.Is(err, store.ErrNoGrant), errors.Is(err, store.ErrNotFound): // the account was deleted
-		return refusal.InvalidToken
+		return refusal.Ended(err)
 	case errors.Is(err, store.ErrChanged):
 		return refusal.Changed
 	}

@@ -47,6 +47,15 @@ type Server interface {
 	// long as the request.
 	Identified(r *http.Request, call *Call)
 
+	// Ended tells the server the account of a request that the gate refuses
+	// because its token or the account has ended, and the key if there is one.
+	Ended(r *http.Request, account, key string)
+
+	// RequestID returns the id that the server gives a request. With shown, it
+	// returns "" unless something else shows the id: an access log, or a
+	// header. It must not be called once the next handler has the request.
+	RequestID(r *http.Request, shown bool) string
+
 	// Mark returns the mark of a request: always the same one, from the
 	// server's own state of the request, which clients cannot write.
 	Mark(r *http.Request) *Mark
@@ -79,8 +88,9 @@ type Server interface {
 type Reporter interface {
 	// Refused reports that the gate refused a request, or would have refused
 	// it in mode enforce. The account is empty if it is not known,
-	// endpoint is nil if the request reached none. It does not block.
-	Refused(account string, endpoint *policy.Endpoint, code string)
+	// endpoint is nil if the request reached none. reason is that of a token
+	// that the store knows, or "". It does not block.
+	Refused(account string, endpoint *policy.Endpoint, code string, reason store.NoGrant)
 
 	// Reached reports that an account reached a percentage of a limit, or
 	// that a limit refused a call. The gate calls it again for each later

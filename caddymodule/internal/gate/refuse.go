@@ -35,7 +35,7 @@ func (c *Call) refuse(w http.ResponseWriter, f *refusal.Refusal) error {
 func (g *Gate) report(account string, e *policy.Endpoint, f *refusal.Refusal) {
 	g.Server.Count(e, f.Outcome)
 	if f.Outcome != outcome.Failed {
-		g.Reporter.Refused(account, e, f.Code)
+		g.Reporter.Refused(account, e, f.Code, f.Reason)
 	}
 }
 
@@ -56,10 +56,14 @@ func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint,
 		g.removeSecrets(r)
 		return f
 	}
+	var id string
 	if begun {
+		id = a.RequestID
 		a.Begin(f.Status)
+	} else {
+		id = g.Server.RequestID(r, false)
 	}
-	if err := f.Write(w, r, vary, g.isForm); err != nil {
+	if err := f.Write(w, r, vary, id, g.isForm); err != nil {
 		g.Logger.Debug("writing a refusal", zap.Int("status", f.Status), zap.Error(err))
 	}
 	return nil

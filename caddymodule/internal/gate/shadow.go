@@ -30,12 +30,12 @@ func (g *Gate) passRefused(r *http.Request, d *decision) bool {
 			}
 		}
 	}
-	account := ""
+	account := d.account
 	if c := d.call; c != nil {
 		if failed := c.confirm(); failed != nil {
 			d.refusal = failed
 		}
-		d.final = c.unconfirmed || d.refusal == refusal.InvalidToken
+		d.final = c.unconfirmed || d.refusal.IsInvalidToken()
 		account = c.grant.Account
 	}
 	if d.final || d.Endpoint == nil && g.isLoginAlias(r, d) {

@@ -51,7 +51,7 @@ func TestShadow(t *testing.T) {
 		"path":                   {target: "/api//convert", code: "bad_path", refused: true},
 		"TRACE":                  {method: "TRACE", target: convert, code: "method_not_allowed", refused: true},
 		"unknown token":          {target: convert, code: "invalid_token", refused: true, headers: []string{"Authorization: Bearer UNKNOWN"}},
-		"disabled account":       {target: convert, code: "invalid_token", refused: true, headers: []string{"Authorization: Bearer BEARER"}, prepare: disable},
+		"disabled account":       {target: convert, code: "invalid_token disabled", known: true, refused: true, headers: []string{"Authorization: Bearer BEARER"}, prepare: disable},
 		"usage without a token":  {target: "/api/usage", code: "unauthenticated", refused: true},
 		"login alias":            {method: "POST", target: "/API/Login", code: "not_found", refused: true, body: "{}"},
 		"login that is no JSON":  {method: "POST", target: "/api/login", code: "unsupported_media_type", refused: true, body: "x"},

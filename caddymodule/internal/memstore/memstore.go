@@ -88,9 +88,15 @@ func (a *account) live(hash token.Hash, at time.Time) *book.Key {
 func (e *engine) Grant(_ context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
 	defer e.lock()()
 	a := e.accounts[e.holders[hash]]
-	k := a.live(hash, now)
-	if k == nil || a.Disabled {
+	if a == nil {
 		return store.Grant{}, store.ErrNoGrant
+	}
+	k := a.Holding(hash, now)
+	if k == nil {
+		return store.Grant{}, store.ErrNoGrant
+	}
+	if why := k.NoGrant(now, a.Disabled); why != "" {
+		return store.Grant{Account: a.ID, Key: k.ID}, why
 	}
 	return a.grant(k), nil
 }
@@ -112,7 +118,7 @@ func (e *engine) GrantAccount(_ context.Context, id string, _ bool) (store.Grant
 	case a == nil:
 		return store.Grant{}, store.ErrNotFound
 	case a.Disabled:
-		return store.Grant{}, store.ErrNoGrant
+		return store.Grant{Account: id}, store.Disabled
 	}
 	return a.grant(nil), nil
 }

@@ -21,20 +21,30 @@ type granted struct {
 	store.Grant // without a key
 	disabled    bool
 	keys        map[token.Hash]store.Grant // of keys that are not revoked
+	revoked     map[token.Hash]string      // the ids of those that are
 	version     string
 	epoch       uint64 // of the account, before
 }
 
 // size is how many grants it has.
-func (g *granted) size() int { return max(1, len(g.keys)) }
+func (g *granted) size() int { return max(1, len(g.keys)+len(g.revoked)) }
 
 // of returns what a token grants.
 func (g *granted) of(hash token.Hash, now time.Time) (store.Grant, error) {
-	grant, found := g.keys[hash]
-	if !found || g.disabled || !grant.Until.IsZero() && !now.Before(grant.Until) {
-		return store.Grant{}, store.ErrNoGrant
+	if grant, found := g.keys[hash]; found {
+		known := store.Grant{Account: grant.Account, Key: grant.Key}
+		switch {
+		case !grant.Until.IsZero() && !now.Before(grant.Until):
+			return known, store.Expired
+		case g.disabled:
+			return known, store.Disabled
+		}
+		return grant, nil
 	}
-	return grant, nil
+	if id, found := g.revoked[hash]; found {
+		return store.Grant{Account: g.Account, Key: id}, store.Revoked
+	}
+	return store.Grant{}, store.ErrNoGrant
 }
 
 // granted returns what a document grants.
@@ -44,14 +54,19 @@ func (d *document) granted() (*granted, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return nil, damaged("account "+d.ID, err)
 	}
-	g := &granted{Grant: d.Grant(nil), disabled: d.Disabled, keys: make(map[token.Hash]store.Grant, len(d.Keys)), version: d.version}
+	g := &granted{
+		Grant: d.Grant(nil), disabled: d.Disabled, version: d.version,
+		keys: make(map[token.Hash]store.Grant, len(d.Keys)), revoked: map[token.Hash]string{},
+	}
 	g.Handle, g.Version = store.Handle(handle), version
 	for _, k := range d.Keys {
-		if k.RevokedAt.IsZero() {
-			grant := d.Grant(k)
-			grant.Handle, grant.Version, grant.Until = g.Handle, g.Version, k.ExpiresAt
-			g.keys[k.Hash] = grant
+		if !k.RevokedAt.IsZero() {
+			g.revoked[k.Hash] = k.ID
+			continue
 		}
+		grant := d.Grant(k)
+		grant.Handle, grant.Version, grant.Until = g.Handle, g.Version, k.ExpiresAt
+		g.keys[k.Hash] = grant
 	}
 	return g, nil
 }
@@ -123,17 +138,17 @@ func (s *Store) Confirm(ctx context.Context, hash token.Hash, now time.Time) (st
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
 	known, found := s.tokenAccounts.Get(hash)
+	none, why := store.Grant{}, store.ErrNoGrant
 	if found {
-		grant, err := s.confirm(ctx, known, hash, now)
-		if !errors.Is(err, store.ErrNoGrant) {
-			return grant, err
+		if none, why = s.confirm(ctx, known, hash, now); !errors.Is(why, store.ErrNoGrant) {
+			return none, why
 		}
 		// Another gate may have imported the token into another account.
 		s.tokenAccounts.Remove(hash)
 	}
 	account, err := s.Holder(ctx, hash)
 	if errors.Is(err, store.ErrNotFound) || err == nil && account == known {
-		err = store.ErrNoGrant
+		return none, why
 	}
 	if err != nil {
 		return store.Grant{}, err
@@ -171,7 +186,7 @@ func (s *Store) GrantAccount(ctx context.Context, account string, fresh bool) (s
 	case g == nil:
 		return store.Grant{}, store.ErrNotFound
 	case g.disabled:
-		return store.Grant{}, store.ErrNoGrant
+		return store.Grant{Account: account}, store.Disabled
 	}
 	return g.Grant, nil
 }

@@ -270,6 +270,7 @@ func calls(recent []store.Record) []api.UsageCall {
 			DurationMS: milliseconds(r.Duration),
 			Key:        r.KeyName,
 			KeyID:      r.Key,
+			RequestID:  r.RequestID,
 			Code:       r.Code,
 		})
 	}

@@ -54,6 +54,17 @@ func (a *Account) Live(id string, at time.Time) (*Key, error) {
 	return k, nil
 }
 
+// Holding returns the key with a token: the one that is live at a time, or else
+// the one that was created last, or nil.
+func (a *Account) Holding(hash token.Hash, at time.Time) (key *Key) {
+	for _, k := range a.Keys { // oldest first
+		if k.Hash == hash && (key == nil || !key.Live(at)) {
+			key = k
+		}
+	}
+	return key
+}
+
 // Create adds a key. A token.Key is compared with the keys that are kept: the
 // error is store.ErrExists if one has the same id. It is also compared with
 // those that are live at key.CreatedAt: the errors are store.ErrNameTaken and

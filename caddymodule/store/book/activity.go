@@ -228,7 +228,7 @@ func (a *activity) add(q *queuedCall) {
 	a.size += p.size
 }
 
-func textsOf(r *store.Record) int { return len(r.KeyName) + len(r.Path) }
+func textsOf(r *store.Record) int { return len(r.KeyName) + len(r.Path) + len(r.RequestID) }
 
 // flush writes what an account did, or all accounts if it is empty, and waits
 // for the flushes of these accounts that are under way. It writes also if ctx

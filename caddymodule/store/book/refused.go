@@ -11,14 +11,20 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// Refused calls are a space for each day, with a row for each account, endpoint
-// and code.
+// Refused calls are a space for each day, with a row for each account, endpoint,
+// code and reason. The key of a row without a reason ends with the code.
 
 const refusedPrefix = "refused "
 
 func refusedSpace(day calendar.Day) Space { return Space{Name: refusedPrefix + day.String()} }
 
-func refusedRow(r *store.Refused) string { return r.Account + "\x00" + r.Endpoint + "\x00" + r.Code }
+func refusedRow(r *store.Refused) string {
+	key := r.Account + "\x00" + r.Endpoint + "\x00" + r.Code
+	if r.Reason != "" {
+		key += "\x00" + r.Reason
+	}
+	return key
+}
 
 // refusedDays are the days that can have rows.
 func refusedDays(now time.Time) (first, last calendar.Day) {
@@ -30,7 +36,7 @@ func refusedDays(now time.Time) (first, last calendar.Day) {
 const rowsPerCommit = 500
 
 // AddRefused adds the Calls of each row to what there is of the same day,
-// account, endpoint and code. The rows differ in one of these. After an error,
+// account, endpoint, code and reason. The rows differ in one of these. After an error,
 // a part of them may be added.
 func (b *Book) AddRefused(ctx context.Context, rows []store.Refused) error {
 	ofDay := map[calendar.Day][]store.Refused{}
@@ -76,8 +82,8 @@ func (b *Book) addRefused(ctx context.Context, day calendar.Day, rows []store.Re
 }
 
 // ListRefused returns up to limit rows of the days from first to last, both
-// included, that are after a row, in ascending order of day, account, endpoint
-// and code. The zero Refused is before all rows. With an account, it returns
+// included, that are after a row, in ascending order of day, account, endpoint,
+// code and reason. The zero Refused is before all rows. With an account, it returns
 // the rows of that account only.
 func (b *Book) ListRefused(ctx context.Context, account string, first, last calendar.Day, after store.Refused, limit int) (list []store.Refused, err error) {
 	oldest, newest := refusedDays(b.now())
@@ -111,10 +117,10 @@ func (b *Book) ListRefused(ctx context.Context, account string, first, last cale
 
 func decodeRefused(day calendar.Day, row Row) (r store.Refused, err error) {
 	parts := strings.Split(row.Key, "\x00")
-	if len(parts) != 3 {
+	if len(parts) != 3 && len(parts) != 4 {
 		return r, fmt.Errorf("refused calls: %w", ErrDamaged)
 	}
-	r = store.Refused{Day: day, Account: parts[0], Endpoint: parts[1], Code: parts[2]}
+	r = store.Refused{Day: day, Account: parts[0], Endpoint: parts[1], Code: parts[2], Reason: strings.Join(parts[3:], "")}
 	if err := decode(row.Value, &r.Calls); err != nil {
 		return r, fmt.Errorf("refused calls: %w", err)
 	}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -53,6 +54,48 @@ func (s *suite) grantExpires() {
 	s.wantNoGrant("a token at its expiry", hash, key.ExpiresAt)
 	s.wantNoGrant("an expired token", hash, key.ExpiresAt.Add(time.Hour))
 	s.wantGrant(hash, key, "starter") // the clock was corrected
+}
+
+// grantEnded: a store tells why a token grants nothing, also after a restart, as
+// long as it knows the token.
+func (s *suite) grantEnded() {
+	s.account("acc_1", "acc_2")
+	revoked, login, short, disabled := s.newKey("acc_1", "revoked"), s.newLogin("acc_1", 1), s.newKey("acc_1", "short"), s.newKey("acc_2", "disabled")
+	short.ExpiresAt = s.now.Add(time.Minute)
+	limited := s.newKey("acc_1", "limited")
+	limited.Addresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	for _, key := range []store.Key{revoked, login, short, disabled, limited} {
+		s.create(key)
+	}
+	for _, key := range []store.Key{revoked, login, limited} {
+		s.must(s.store.RevokeKey(s.Context(), "acc_1", key.ID, s.now))
+	}
+	s.disable("acc_2", true)
+	want := func() {
+		s.Helper()
+		for _, key := range []store.Key{revoked, login, limited} {
+			s.wantEnded(key, hashOf(key.ID), s.now, store.Revoked)
+			s.wantEnded(key, hashOf(key.ID), s.now.Add(-time.Hour), store.Revoked)
+			s.wantHolder("a revoked token", hashOf(key.ID), s.now, "")
+		}
+		s.wantEnded(short, hashOf(short.ID), short.ExpiresAt, store.Expired)
+		s.wantEnded(disabled, hashOf(disabled.ID), s.now, store.Disabled)
+	}
+	want()
+	totals, err := s.store.Totals(s.Context())
+	if err != nil || totals.LiveKeys != 2 {
+		s.Errorf("got %+v, %v, want 2 live keys", totals, err)
+	}
+	s.restart()
+	want()
+	s.must(s.store.RevokeKey(s.Context(), "acc_2", disabled.ID, s.now))
+	s.wantEnded(disabled, hashOf(disabled.ID), s.now, store.Revoked)
+	s.must(s.store.DeleteAccount(s.Context(), "acc_1"))
+	if got, err := s.store.Grant(s.Context(), hashOf(revoked.ID), s.now); store.WhyNoGrant(err) != "" || !errors.Is(err, store.ErrNoGrant) {
+		s.Errorf("a deleted account: got %+v, %v", got, err)
+	}
+	s.restart()
+	s.wantEnded(disabled, hashOf(disabled.ID), s.now, store.Revoked)
 }
 
 // grantAccount: an account without a token has the grant of its tokens, but no

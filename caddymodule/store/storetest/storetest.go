@@ -9,6 +9,7 @@
 package storetest
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ var tests = []test{
 	{"Grant", (*suite).grant},
 	{"Confirm", (*suite).confirm},
 	{"GrantExpires", (*suite).grantExpires},
+	{"GrantEnded", (*suite).grantEnded},
 	{"GrantAccount", (*suite).grantAccount},
 	{"DeletedAccount", (*suite).deletedAccount},
 	{"DeletedUnderLoad", (*suite).deletedUnderLoad},
@@ -106,6 +108,7 @@ var clockTests = []test{
 // embeddedTests are the further promises of an embedded store. Those that
 // are also in tests reopen the store here.
 var embeddedTests = []test{
+	{"GrantEnded", (*suite).grantEnded},
 	{"DeletedAccount", (*suite).deletedAccount},
 	{"CountsOfKeys", (*suite).keyCounts},
 	{"Overrides", (*suite).overrides},
@@ -268,10 +271,25 @@ func (s *suite) wantGrant(hash token.Hash, key store.Key, plan string) {
 	}
 }
 
+// wantNoGrant checks that a token grants nothing. A store that tells why also
+// tells the account and the key, and nothing else.
 func (s *suite) wantNoGrant(what string, hash token.Hash, now time.Time) {
 	s.Helper()
-	if got, err := s.store.Grant(s.Context(), hash, now); !errors.Is(err, store.ErrNoGrant) || !same(got, store.Grant{}) {
+	got, err := s.store.Grant(s.Context(), hash, now)
+	known := store.WhyNoGrant(err) != ""
+	if !errors.Is(err, store.ErrNoGrant) || !same(got, store.Grant{Account: got.Account, Key: got.Key}) || (got.Account != "") != known || (got.Key != "") != known {
 		s.Errorf("grant of %s: got %+v, %v, want %v", what, got, err, store.ErrNoGrant)
+	}
+}
+
+// wantEnded checks that a store tells why the token of a key grants nothing.
+func (s *suite) wantEnded(key store.Key, hash token.Hash, now time.Time, want store.NoGrant) {
+	s.Helper()
+	for from, grant := range map[string]func(context.Context, token.Hash, time.Time) (store.Grant, error){"grant": s.store.Grant, "confirm": s.store.Confirm} {
+		got, err := grant(s.Context(), hash, now)
+		if store.WhyNoGrant(err) != want || !same(got, store.Grant{Account: key.Account, Key: key.ID}) {
+			s.Errorf("%s of %s: got %+v, %v, want %s of account %s", from, key.ID, got, err, want, key.Account)
+		}
 	}
 }
 

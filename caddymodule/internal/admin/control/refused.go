@@ -25,7 +25,7 @@ func (s *server) registerRefused(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-refused", Method: http.MethodGet, Path: "/tollgate/refused", Tags: []string{"usage"},
 		Summary:     "Show how many calls were refused",
-		Description: fmt.Sprintf("By day, account, endpoint and code, with those that mode shadow would have refused. Kept for %d days.", store.ReportsFor),
+		Description: fmt.Sprintf("By day, account, endpoint, code and reason, with those that mode shadow would have refused. Kept for %d days.", store.ReportsFor),
 	}), answer(s, s.listRefused))
 }
 
@@ -46,7 +46,10 @@ func (s *server) listRefused(ctx context.Context, with *session, in *listRefused
 	page := api.RefusedPage{Refused: []api.Refused{}}
 	rows, page.Next = cut(rows, in.Limit, cursor)
 	for _, r := range rows {
-		page.Refused = append(page.Refused, api.Refused{Day: r.Day.String(), Account: r.Account, Endpoint: with.policy.Names.Endpoints.Today(r.Endpoint), Code: r.Code, Calls: r.Calls})
+		page.Refused = append(page.Refused, api.Refused{
+			Day: r.Day.String(), Account: r.Account, Endpoint: with.policy.Names.Endpoints.Today(r.Endpoint),
+			Code: r.Code, Reason: r.Reason, Calls: r.Calls,
+		})
 	}
 	return page, nil
 }

@@ -26,6 +26,9 @@ func TestRefused(t *testing.T) {
 		{Day: today - 6, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 3},
 		{Day: today, Code: "unauthenticated", Calls: 2},
 		{Day: today, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 1},
+		{Day: today, Account: "acc_3", Endpoint: "convert", Code: "invalid_token", Calls: 1},
+		{Day: today, Account: "acc_3", Endpoint: "convert", Code: "invalid_token", Reason: "expired", Calls: 2},
+		{Day: today, Account: "acc_3", Endpoint: "convert", Code: "invalid_token", Reason: "revoked", Calls: 3},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -34,14 +37,20 @@ func TestRefused(t *testing.T) {
 	first := api.Refused{Day: "2126-11-14", Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 3}
 	unknown := api.Refused{Day: "2126-11-20", Code: "unauthenticated", Calls: 2}
 	last := api.Refused{Day: "2126-11-20", Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 1}
+	ended := []api.Refused{
+		{Day: "2126-11-20", Account: "acc_3", Endpoint: "convert", Code: "invalid_token", Calls: 1},
+		{Day: "2126-11-20", Account: "acc_3", Endpoint: "convert", Code: "invalid_token", Reason: "expired", Calls: 2},
+		{Day: "2126-11-20", Account: "acc_3", Endpoint: "convert", Code: "invalid_token", Reason: "revoked", Calls: 3},
+	}
 	for name, test := range map[string]struct {
 		days    int
 		account string
 		want    []api.Refused
 	}{
-		"default": {0, "", []api.Refused{first, unknown, last}},
-		"today":   {1, "", []api.Refused{unknown, last}},
-		"all":     {api.MaxRefusedDays, "", []api.Refused{old, first, unknown, last}},
+		"default": {0, "", append([]api.Refused{first, unknown, last}, ended...)},
+		"today":   {1, "", append([]api.Refused{unknown, last}, ended...)},
+		"all":     {api.MaxRefusedDays, "", append([]api.Refused{old, first, unknown, last}, ended...)},
+		"reasons": {1, "acc_3", ended},
 		"account": {8, "acc_1", []api.Refused{old, first, last}},
 		"none":    {8, "acc_2", nil},
 	} {

@@ -92,7 +92,7 @@ func (r *Refused) add(row store.Refused) {
 	case r.accounts < MaxRows:
 		r.accounts++
 	default:
-		row.Account = ""
+		row.Account, row.Reason = "", ""
 	}
 	r.calls[row] += calls
 }

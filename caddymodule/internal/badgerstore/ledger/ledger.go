@@ -97,21 +97,29 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 	s, key := l.tokens.shard(hash)
 	s.mu.RLock()
 	at, found := s.search(key, hash)
-	if !found || s.row(at).expired(now.UnixNano()) {
+	if !found {
 		s.mu.RUnlock()
 		return store.Grant{}, store.ErrNoGrant
 	}
 	row := s.row(at)
 	id, name := s.text.at(row.id), s.text.at(row.name)
-	number, abilities := row.owner-1, row.abilities
+	number, abilities, expired := row.owner-1, row.abilities, row.expired(now.UnixNano())
 	restriction := s.restrictions[*hash]
 	// The account is looked at before the lock is released: after that the
 	// token may be removed and another account may have this id.
 	a := l.accounts.at(number)
 	state, overrides := l.accounts.state(number)
 	s.mu.RUnlock()
-	if !state.exists() || state.disabled() {
+	known := store.Grant{Account: a.id, Key: id}
+	switch {
+	case !state.exists():
 		return store.Grant{}, store.ErrNoGrant
+	case abilities == revoked:
+		return known, store.Revoked
+	case expired:
+		return known, store.Expired
+	case state.disabled():
+		return known, store.Disabled
 	}
 	return store.Grant{
 		Account:     a.id,
@@ -140,7 +148,7 @@ func (l *Ledger) GrantAccount(id string) (store.Grant, error) {
 	case !state.exists():
 		return store.Grant{}, store.ErrNotFound
 	case state.disabled():
-		return store.Grant{}, store.ErrNoGrant
+		return store.Grant{Account: id}, store.Disabled
 	}
 	return store.Grant{
 		Account:   l.accounts.at(number).id,

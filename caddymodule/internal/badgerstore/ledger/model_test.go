@@ -399,7 +399,9 @@ func (s *simulator) end(id byte) bool {
 	if !s.write(fmt.Sprintf("token %d", id), "") {
 		return false
 	}
-	s.l.RemoveToken(token.Hash{id}, s.model.tokens[id].Account, s.model.tokens[id].ID)
+	ended := s.model.tokens[id]
+	ended.Hash, ended.Revoked, ended.ExpiresAt = token.Hash{id}, rapid.Bool().Draw(s.T, "known"), s.now.Add(time.Hour)
+	s.l.EndToken(&ended)
 	delete(s.model.tokens, id)
 	return true
 }

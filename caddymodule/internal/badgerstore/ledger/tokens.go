@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"sync"
 	"time"
@@ -17,7 +18,7 @@ const (
 	minTokens   = 8
 )
 
-// tokens finds a live token by its hash.
+// tokens finds a token by its hash: a live one, or one that ended not long ago.
 type tokens struct {
 	shards [tokenShards]tokenShard
 }
@@ -36,27 +37,37 @@ type tokenShard struct {
 	restrictions map[token.Hash]*store.Restriction
 }
 
-// tokenRow is one live token: 64 bytes, a line of the cache.
+// tokenRow is one token: 64 bytes, a line of the cache.
 type tokenRow struct {
 	hash      token.Hash
 	expires   int64 // Unix nanoseconds; 0 never
 	id        ref
 	name      ref
 	owner     uint32 // the account's number plus 1; 0 in a row without a token
-	abilities uint32
+	abilities uint32 // or revoked
 }
+
+// revoked stands for the abilities of a revoked token.
+const revoked = math.MaxUint32
+
+// live tells whether the token is neither revoked nor expired at now, in Unix
+// nanoseconds.
+func (r *tokenRow) live(now int64) bool { return r.abilities != revoked && !r.expired(now) }
 
 // expired tells whether the token has expired at now, in Unix nanoseconds.
 func (r *tokenRow) expired(now int64) bool { return r.expires != 0 && now >= r.expires }
 
-// Token is a live token as it is put into the ledger.
+// Token is a token as it is put into the ledger.
 type Token struct {
 	Hash      token.Hash
 	Account   string
 	ID        string
 	Name      string
 	Abilities string // sorted, separated by one space
+	// ExpiresAt is zero for a token that never expires. The ledger knows a
+	// revoked token until then.
 	ExpiresAt time.Time
+	Revoked   bool
 	// Restriction is nil for a key without one.
 	Restriction *store.Restriction
 }
@@ -91,18 +102,21 @@ func (s *tokenShard) search(key uint32, h *token.Hash) (at uint32, found bool) {
 	}
 }
 
-// PutToken adds a live token, or changes the one with its hash, from the
-// next call on.
+// PutToken adds a token, or changes the one with its hash, from the next call
+// on.
 func (l *Ledger) PutToken(t *Token) { l.putToken(t, false) }
 
 // LoadToken is PutToken when the store opens. Of several keys with one token it
-// keeps the one that expires last: the others had expired before that one was
-// created.
+// keeps one that is not revoked, and of these the one that expires last: the
+// others had ended before that one was created.
 func (l *Ledger) LoadToken(t *Token) { l.putToken(t, true) }
 
 func (l *Ledger) putToken(t *Token, unlessLonger bool) {
 	s, key := l.tokens.shard(&t.Hash)
-	account, abilities := l.accounts.number(t.Account), l.abilities.index(t.Abilities)
+	account, abilities := l.accounts.number(t.Account), uint32(revoked)
+	if !t.Revoked {
+		abilities = l.abilities.index(t.Abilities)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used*4 >= len(s.rows)*3 {
@@ -113,7 +127,8 @@ func (l *Ledger) putToken(t *Token, unlessLonger bool) {
 	if !t.ExpiresAt.IsZero() {
 		expires = t.ExpiresAt.UnixNano()
 	}
-	if found && unlessLonger && (row.expires == 0 || expires != 0 && expires <= row.expires) {
+	longer := row.abilities == revoked || row.expires != 0 && (expires == 0 || expires > row.expires)
+	if found && unlessLonger && (t.Revoked || !longer) {
 		return
 	}
 	if !found {
@@ -162,31 +177,39 @@ func (s *tokenShard) grow() {
 	}
 }
 
-// AccountOfToken returns the account of a token that has not expired at now,
-// also if the account is disabled or is being deleted.
+// AccountOfToken returns the account of a token that is live at now, also if the
+// account is disabled or is being deleted.
 func (l *Ledger) AccountOfToken(hash *token.Hash, now time.Time) (account string, found bool) {
 	s, key := l.tokens.shard(hash)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	at, found := s.search(key, hash)
-	if !found || s.row(at).expired(now.UnixNano()) {
+	if !found || !s.row(at).live(now.UnixNano()) {
 		return "", false
 	}
 	return l.accounts.at(s.row(at).owner - 1).id, true
 }
 
-// RemoveToken ends the token of a key: it opens nothing from now on. It does
+// EndToken ends the token of a key: it opens nothing from now on. The ledger
+// still knows it if it is Revoked, and otherwise forgets it. EndToken does
 // nothing if the token belongs to another key meanwhile.
-func (l *Ledger) RemoveToken(hash token.Hash, account, id string) {
-	number, known := l.accounts.find(account)
-	s, key := l.tokens.shard(&hash)
+func (l *Ledger) EndToken(t *Token) {
+	number, known := l.accounts.find(t.Account)
+	s, key := l.tokens.shard(&t.Hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, found := s.search(key, &hash)
-	if !known || !found || s.row(at).owner != number+1 || s.text.at(s.row(at).id) != id {
+	at, found := s.search(key, &t.Hash)
+	if !known || !found || s.row(at).owner != number+1 || s.text.at(s.row(at).id) != t.ID {
 		return
 	}
-	s.remove(key, &hash)
+	if t.Revoked {
+		row := s.row(at)
+		s.rewrite(&row.name, "")
+		delete(s.restrictions, t.Hash)
+		row.abilities, row.expires = revoked, t.ExpiresAt.UnixNano()
+	} else {
+		s.remove(key, &t.Hash)
+	}
 	s.compact()
 }
 
@@ -226,7 +249,7 @@ func (s *tokenShard) compact() {
 	}
 }
 
-// LiveTokens returns how many tokens have not expired at now. It reads a
+// LiveTokens returns how many tokens are live at now. It reads a
 // table without pointers, 64 bytes for each token.
 func (l *Ledger) LiveTokens(now time.Time) (live int) {
 	for i := range l.tokens.shards {
@@ -239,14 +262,14 @@ func (s *tokenShard) live(now int64) (live int) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for i := range s.rows {
-		if row := &s.rows[i]; row.owner != 0 && !row.expired(now) {
+		if row := &s.rows[i]; row.owner != 0 && row.live(now) {
 			live++
 		}
 	}
 	return live
 }
 
-// RemoveExpired forgets the tokens that have expired at now and returns
+// RemoveExpired forgets the tokens whose ExpiresAt is not after now and returns
 // how many there were. They open nothing either way; this frees memory.
 func (l *Ledger) RemoveExpired(now time.Time) int {
 	removed := 0

@@ -40,7 +40,7 @@ func TestTokenCollisions(t *testing.T) {
 				l.PutToken(&Token{Hash: hash, Account: "acc_1", ID: want[i]})
 			} else {
 				delete(want, i)
-				l.RemoveToken(hash, "acc_1", fmt.Sprintf("key_%d", i))
+				l.EndToken(&Token{Hash: hash, Account: "acc_1", ID: fmt.Sprintf("key_%d", i)})
 			}
 			for j := range 21 {
 				hash := clashing(j)
@@ -92,7 +92,7 @@ func TestMovedToken(t *testing.T) {
 	l.PutToken(&Token{Hash: hash, Account: "acc_2", ID: "new", ExpiresAt: time.Unix(20, 0)})
 	want("acc_2", "new")
 	for _, other := range [][2]string{{"acc_1", "old"}, {"acc_1", "new"}, {"acc_2", "old"}, {"acc_3", "new"}} {
-		l.RemoveToken(hash, other[0], other[1])
+		l.EndToken(&Token{Hash: hash, Account: other[0], ID: other[1]})
 		want("acc_2", "new")
 	}
 	l.LoadToken(&Token{Hash: hash, Account: "acc_1", ID: "old", ExpiresAt: time.Unix(10, 0)})
@@ -101,7 +101,7 @@ func TestMovedToken(t *testing.T) {
 	want("acc_1", "newest")
 	l.LoadToken(&Token{Hash: hash, Account: "acc_2", ID: "new", ExpiresAt: time.Unix(20, 0)})
 	want("acc_1", "newest")
-	l.RemoveToken(hash, "acc_1", "newest")
+	l.EndToken(&Token{Hash: hash, Account: "acc_1", ID: "newest"})
 	if _, err := l.Grant(&hash, time.Unix(0, 0)); err == nil {
 		t.Error("a removed token is granted")
 	}
@@ -145,7 +145,7 @@ func TestCompactionUnderReaders(t *testing.T) {
 	}
 	for range rounds {
 		for i := range tokens / 2 {
-			l.RemoveToken(clashing(i), "acc_1", name(i))
+			l.EndToken(&Token{Hash: clashing(i), Account: "acc_1", ID: name(i)})
 			put(i)
 		}
 	}

@@ -52,10 +52,14 @@ func (c *Credential) Grant(ctx context.Context, grants store.Grants, now time.Ti
 	if err == nil || !c.IsForeign() || c.Hash == *c.Whole || !errors.Is(err, store.ErrNoGrant) {
 		return grant, err
 	}
-	if grant, err = find(ctx, *c.Whole, now); err == nil {
+	whole, wholeErr := find(ctx, *c.Whole, now)
+	if wholeErr == nil {
 		c.Hash = *c.Whole
 	}
-	return grant, err
+	if errors.Is(wholeErr, store.ErrNoGrant) && store.WhyNoGrant(wholeErr) == "" {
+		return grant, err // the store may know the rest
+	}
+	return whole, wholeErr
 }
 
 // Request is a request to an endpoint.

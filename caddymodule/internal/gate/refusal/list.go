@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // The refusals that are the same for all requests.
@@ -38,6 +39,21 @@ var (
 	UnknownParameter = fixed(http.StatusBadRequest, "unknown_parameter", "The only query parameter here is days.", outcome.Malformed)
 	InvalidDays      = fixed(http.StatusBadRequest, "invalid_request", "Send the query parameter days once, as a whole number from 1 to 90.", outcome.Malformed)
 )
+
+// Ended returns InvalidToken with the reason in an error of the store, which
+// clients do not see.
+func Ended(err error) *Refusal {
+	why := store.WhyNoGrant(err)
+	if why == "" {
+		return InvalidToken
+	}
+	f := *InvalidToken
+	f.Reason = why
+	return &f
+}
+
+// IsInvalidToken tells whether f is InvalidToken, with or without a reason.
+func (f *Refusal) IsInvalidToken() bool { return f.Code == InvalidToken.Code }
 
 func challenge(parameters string) field {
 	return field{"Www-Authenticate", `Bearer realm="api"` + parameters}

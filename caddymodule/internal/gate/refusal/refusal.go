@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // Refusal is an answer of the gate itself. It is an error if the server writes
@@ -22,6 +23,9 @@ type Refusal struct {
 	Outcome outcome.Call
 	// RetryAfter is the header of that name in seconds, or 0.
 	RetryAfter int64
+	// Reason is why a token that the store knows is not valid. It is for the
+	// operator: no client sees it.
+	Reason store.NoGrant
 
 	fields []field // the headers in all forms of the refusal
 	json   form

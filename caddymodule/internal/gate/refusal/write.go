@@ -2,6 +2,7 @@ package refusal
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
@@ -28,14 +29,26 @@ func newForm(status int, contentType string, body []byte) form {
 // body. vary lists the request headers that have tokens, or is "".
 func (f *Refusal) SetHeader(h http.Header, vary string) { f.setHeader(h, form{}, vary) }
 
+// identified returns JSON with the id of a request, which needs no escapes.
+func (as form) identified(id string) form {
+	if id == "" {
+		return as
+	}
+	return newForm(as.status, apierror.ContentType, slices.Concat(as.body[:len(as.body)-1], []byte(`,"request_id":"`+id+`"}`)))
+}
+
 // Write writes the refusal in the form that the headers of the client ask for.
-// isForm tells whether a web form sent the request.
-func (f *Refusal) Write(w http.ResponseWriter, r *http.Request, vary string, isForm func(r *http.Request) bool) error {
-	as := f.json
-	if isGRPC(r.Header) {
+// The JSON has the id of the request, unless it is "". isForm tells whether a
+// web form sent the request.
+func (f *Refusal) Write(w http.ResponseWriter, r *http.Request, vary, id string, isForm func(r *http.Request) bool) error {
+	var as form
+	switch {
+	case isGRPC(r.Header):
 		as = f.grpc()
-	} else if apierror.PrefersHTML(r.Header) {
+	case apierror.PrefersHTML(r.Header):
 		as = f.page(isForm(r))
+	default:
+		as = f.json.identified(id)
 	}
 	f.setHeader(w.Header(), as, vary)
 	w.WriteHeader(as.status)
