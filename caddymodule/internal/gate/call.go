@@ -33,7 +33,6 @@ type Call struct {
 	forwarded    http.Request // for the handlers behind the gate
 	began        time.Time
 	path         string // as asked for: handlers behind the gate may rewrite it
-	requestID    string // see Server.RequestID
 
 	// Set by entitle.
 	abilities string // those that token and plan have in common
@@ -63,7 +62,12 @@ type Call struct {
 
 // Mark tells whether the gate has passed a request. It is safe for concurrent
 // use: a proxy that dials in the background may read it after the answer.
-type Mark struct{ call atomic.Pointer[Call] }
+type Mark struct {
+	call atomic.Pointer[Call]
+	// requestID is the id of the request, or "" if nothing shows it. It does
+	// not change once the next handler has the request.
+	requestID string
+}
 
 // Call returns the call that the gate has passed, or nil if it has not, or if
 // the call is over. A login has a call without an account.

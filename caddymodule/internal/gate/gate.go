@@ -289,8 +289,8 @@ func (g *Gate) carryOut(w http.ResponseWriter, r *http.Request, d *decision, nex
 
 // proxy passes a call on, and records it when it ends.
 func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (err error) {
-	c.requestID = c.gate.Server.RequestID(c.request, true)
-	c.answer = answer.Writer{ResponseWriter: w, Owner: c, RequestID: c.requestID}
+	c.mark.requestID = c.gate.Server.RequestID(c.request, true)
+	c.answer = answer.Writer{ResponseWriter: w, Owner: c}
 	// Deferred, because a proxy panics if its service breaks off in the
 	// middle of an answer. Before the answer, a panic is a server error.
 	status, panics := http.StatusInternalServerError, true
@@ -439,7 +439,7 @@ func (c *Call) refund() {
 // gate.
 func (c *Call) recordRefusal(f *refusal.Refusal) {
 	if f.Status != http.StatusUnauthorized && f.Status < http.StatusInternalServerError {
-		c.requestID = c.gate.Server.RequestID(c.request, false)
+		c.mark.requestID = c.gate.Server.RequestID(c.request, false)
 		c.record(f.Status, f.Code)
 	}
 }
@@ -453,7 +453,7 @@ func (c *Call) record(status int, code string) {
 	}
 	c.store.Record(store.Record{
 		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
-		Endpoint: c.endpoint.Name, Method: method, Path: c.path, RequestID: c.requestID,
+		Endpoint: c.endpoint.Name, Method: method, Path: c.path, RequestID: c.mark.requestID,
 		Status: status, Code: code, Duration: c.gate.Since(c.began), From: c.from(), Handle: c.grant.Handle,
 	})
 }

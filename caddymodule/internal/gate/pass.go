@@ -21,7 +21,8 @@ func (o openAnswer) Answered(int) { header.Strip(o.Header()) }
 // and with 502, 503 or 504 after such an error. Other errors go on to the
 // server.
 func (g *Gate) passOn(w http.ResponseWriter, r, f *http.Request, owner answer.Owner, next Handler) error {
-	a := &answer.Writer{ResponseWriter: w, Owner: owner, Body: request.Watch(f, r), RequestID: g.Server.RequestID(r, true)}
+	g.Server.Mark(r).requestID = g.Server.RequestID(r, true)
+	a := &answer.Writer{ResponseWriter: w, Owner: owner, Body: request.Watch(f, r)}
 	defer a.End(0) // the handler wrote nothing, or panicked
 	err := next.ServeHTTP(a, f)
 	_, open := owner.(openAnswer)

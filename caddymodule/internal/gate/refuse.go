@@ -56,14 +56,13 @@ func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint,
 		g.removeSecrets(r)
 		return f
 	}
-	var id string
+	mark := g.Server.Mark(r)
 	if begun {
-		id = a.RequestID
 		a.Begin(f.Status)
 	} else {
-		id = g.Server.RequestID(r, false)
+		mark.requestID = g.Server.RequestID(r, false)
 	}
-	if err := f.Write(w, r, vary, id, g.isForm); err != nil {
+	if err := f.Write(w, r, vary, mark.requestID, g.isForm); err != nil {
 		g.Logger.Debug("writing a refusal", zap.Int("status", f.Status), zap.Error(err))
 	}
 	return nil

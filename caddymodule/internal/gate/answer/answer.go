@@ -32,8 +32,6 @@ type Writer struct {
 	Body *request.Body
 	// Status is that of the final answer; 0 before.
 	Status int
-	// RequestID is the id of the request, for a refusal; "" if nothing shows it.
-	RequestID string
 	// Gone tells that the server reported a closed connection, see WriteHeader.
 	Gone bool
 }
