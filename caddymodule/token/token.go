@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 )
 
 const (
@@ -127,6 +128,12 @@ func Parse(text string) (Hash, Kind, error) {
 	var data [textLength]byte // on the stack: a conversion would allocate
 	copy(data[:], text)
 	return sha256.Sum256(data[:]), kind, nil
+}
+
+// IsHintEnd tells whether a text can be the end of a Hint: the last characters of
+// a token.
+func IsHintEnd(text string) bool {
+	return len(text) == hintLength && strings.Trim(text, alphabet) == ""
 }
 
 // Hint returns the part of a token that may be shown so that its owner

@@ -158,6 +158,21 @@ type KeyList struct {
 	Keys []Key `json:"keys" nullable:"false" doc:"Oldest first."`
 }
 
+// KeySearch is the question which key a token belongs to.
+type KeySearch struct {
+	SHA256 string `json:"sha256" pattern:"^[0-9A-Fa-f]{64}$" doc:"The SHA-256 of the token, as 64 hexadecimal digits."`
+}
+
+// StateLive is the State of a key that is valid.
+const StateLive = "live"
+
+// FoundKey is a key that was found by its token.
+type FoundKey struct {
+	Account Account `json:"account" doc:"The account of the key."`
+	State   string  `json:"state" enum:"live,revoked,expired,disabled" doc:"Whether the gate accepts the token, or why not: the key was revoked, it expired, or the account is disabled."`
+	Key     Key     `json:"key"`
+}
+
 // KeyRequest describes a new token. At most one of ExpiresAt and TTL is
 // set.
 type KeyRequest struct {

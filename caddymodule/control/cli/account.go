@@ -71,7 +71,7 @@ func (t *tool) listAccounts() *cobra.Command {
 		Example: "caddy tollgate account list --plan starter --search example.com",
 	}
 	c.Flags().StringVar(&filter.Plan, "plan", "", "List the accounts of this plan only")
-	c.Flags().StringVar(&filter.Search, "search", "", "List the accounts with this text in their id or label, in upper or lower case")
+	c.Flags().StringVar(&filter.Search, "search", "", "List the accounts with this text in their id or label, in upper or lower case, or with a token that ends with these 4 characters")
 	c.Flags().BoolVar(&disabled, "disabled", false, "List disabled accounts only; --disabled=false lists the others")
 	t.completeFlag(c, "plan", plans)
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AccountPage, error) {

@@ -23,13 +23,14 @@ import (
 // shell runs commands against a gate on the loopback interface.
 type shell struct {
 	*controltest.Gate
-	base string
+	base  string
+	input string // standard input of commands
 }
 
 func newShell(t *testing.T) *shell {
 	t.Helper()
 	gate := controltest.New(t)
-	return &shell{gate, gate.Serve(t)}
+	return &shell{Gate: gate, base: gate.Serve(t)}
 }
 
 func (s *shell) run(t *testing.T, args ...string) (stdout, stderr string, err error) {
@@ -42,6 +43,7 @@ func (s *shell) run(t *testing.T, args ...string) (stdout, stderr string, err er
 		return client.New(s.base, controltest.Secret)
 	}, s.Now)
 	var out, complaints bytes.Buffer
+	root.SetIn(strings.NewReader(s.input))
 	root.SetOut(&out)
 	root.SetErr(&complaints)
 	root.SetArgs(args)

@@ -32,7 +32,8 @@ func (c *Client) Document(ctx context.Context, account string) (json.RawMessage,
 // AccountFilter selects accounts. Its zero value selects all.
 type AccountFilter struct {
 	Plan string
-	// Search is a part of the id or of the label, in upper or lower case.
+	// Search is a part of the id or of the label, in upper or lower case, or
+	// the last 4 characters of a token.
 	Search string
 	// Disabled selects accounts that are disabled, or that are not. Nil
 	// selects both.

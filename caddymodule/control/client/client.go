@@ -183,6 +183,8 @@ func isAnswer(out any) bool {
 	switch out := out.(type) {
 	case *api.Account:
 		return out.Account != ""
+	case *api.FoundKey:
+		return out.State != ""
 	case *api.AccountPage:
 		return out.Accounts != nil
 	case *api.AuditPage:

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 func connect(t *testing.T, base, secret string, options ...client.Option) *client.Client {
@@ -77,6 +78,7 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 		"ChangeKey invalid_name":      func() (any, error) { return c.ChangeKey(ctx, "acc_1", "key_x", api.KeyChange{Name: api.To("")}) },
 		"RotateKey invalid_request":   func() (any, error) { return c.RotateKey(ctx, "acc_1", "key_x", api.Rotation{Overlap: "-1s"}) },
 		"RevokeKey not_found":         func() (any, error) { return nil, c.RevokeKey(ctx, "acc_1", "?x=/") },
+		"FindKey not_found":           func() (any, error) { return c.FindKey(ctx, token.Hash{}) },
 		"EndLogins":                   func() (any, error) { return nil, c.EndLogins(ctx, "acc_1") },
 		"SetLimit":                    func() (any, error) { return c.SetLimit(ctx, "acc_1", api.All, "month", api.OverrideRequest{}) },
 		"SetLimit unknown_endpoint":   func() (any, error) { return c.SetLimit(ctx, "acc_1", "other", "day", api.OverrideRequest{}) },

@@ -2,9 +2,11 @@ package client
 
 import (
 	"context"
+	"encoding/hex"
 	"net/http"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // KeyFilter selects tokens of an account. Its zero value selects the keys
@@ -46,6 +48,12 @@ func (c *Client) RevokeKey(ctx context.Context, account, id string) error {
 // abilities, expiry, limits and addresses.
 func (c *Client) RotateKey(ctx context.Context, account, id string, rotation api.Rotation) (api.IssuedKey, error) {
 	return ofKey[api.IssuedKey](ctx, c, http.MethodPost, account, id, "/rotate", nil, rotation)
+}
+
+// FindKey returns the key or login token with a hash, also one that ended and is
+// still kept. The error for an unknown one is api.ErrNotFound.
+func (c *Client) FindKey(ctx context.Context, hash token.Hash) (api.FoundKey, error) {
+	return call[api.FoundKey](ctx, c, http.MethodPost, "/keys/find", nil, api.KeySearch{SHA256: hex.EncodeToString(hash[:])})
 }
 
 // EndLogins ends all login tokens that the account has at this moment: the

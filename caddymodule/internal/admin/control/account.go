@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // accountID is an account id in a path. huma checks it against Schema.
@@ -41,7 +42,7 @@ type lookUpInput struct{ Body api.AccountLookup }
 
 type listAccountsInput struct {
 	Plan     string `query:"plan" maxLength:"64" doc:"Lists the accounts on this plan."`
-	Search   string `query:"search" maxLength:"200" doc:"Lists the accounts with this text in the id or the label, in upper or lower case."`
+	Search   string `query:"search" maxLength:"200" doc:"Lists the accounts with this text in the id or the label, in upper or lower case, and those with a key or login token whose last 4 characters it is."`
 	Disabled string `query:"disabled" enum:"true,false" doc:"Lists the accounts that are disabled, or that are not."`
 	After    string `query:"after" maxLength:"64" doc:"Lists the accounts after this id."`
 	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The maximum number of accounts."`
@@ -89,18 +90,18 @@ const accountsPerRead = 1000
 // therefore have fewer accounts than its limit and a next page.
 const maxExamined = 10_000
 
-// accounts returns the accounts behind an id, in ascending order. It reads some
-// at once.
-func (with *session) accounts(ctx context.Context, after string, atOnce int) iter.Seq2[*store.Account, error] {
-	return func(yield func(*store.Account, error) bool) {
+// documents returns the documents behind an id, in ascending order, with or
+// without their keys. It reads some at once.
+func (with *session) documents(ctx context.Context, after string, atOnce int, keys bool) iter.Seq2[*book.Account, error] {
+	return func(yield func(*book.Account, error) bool) {
 		for {
-			found, err := with.book.List(ctx, after, atOnce, false)
+			found, err := with.book.List(ctx, after, atOnce, keys)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			for _, a := range found {
-				if after = a.ID; !yield(&a.Account, nil) {
+				if after = a.ID; !yield(a, nil) {
 					return
 				}
 			}
@@ -114,7 +115,11 @@ func (with *session) accounts(ctx context.Context, after string, atOnce int) ite
 func (s *server) listAccounts(ctx context.Context, with *session, in *listAccountsInput) (api.AccountPage, error) {
 	page := api.AccountPage{Accounts: []api.Account{}}
 	examined, last := 0, ""
-	for account, err := range with.accounts(ctx, in.After, in.Limit+1) {
+	atOnce, keys := in.Limit+1, token.IsHintEnd(in.Search)
+	if keys {
+		atOnce = min(atOnce, documentsPerRead)
+	}
+	for account, err := range with.documents(ctx, in.After, atOnce, keys) {
 		if err != nil {
 			return api.AccountPage{}, err
 		}
@@ -123,18 +128,21 @@ func (s *server) listAccounts(ctx context.Context, with *session, in *listAccoun
 			break
 		}
 		examined, last = examined+1, account.ID
-		if in.selects(account) {
-			page.Accounts = append(page.Accounts, showAccount(*account))
+		if in.selects(account, keys) {
+			page.Accounts = append(page.Accounts, showAccount(account.Account))
 		}
 	}
 	return page, nil
 }
 
-func (in *listAccountsInput) selects(account *store.Account) bool {
+// selects tells whether a list has an account. With keys, the search can be the
+// end of a token.
+func (in *listAccountsInput) selects(account *book.Account, keys bool) bool {
 	search := strings.ToLower(in.Search)
 	return (in.Plan == "" || account.Plan == in.Plan) &&
 		(in.Disabled == "" || account.Disabled == (in.Disabled == "true")) &&
-		(strings.Contains(strings.ToLower(account.ID), search) || strings.Contains(strings.ToLower(account.Label), search))
+		(strings.Contains(strings.ToLower(account.ID), search) || strings.Contains(strings.ToLower(account.Label), search) ||
+			keys && slices.ContainsFunc(account.Keys, func(k *book.Key) bool { return strings.HasSuffix(k.Hint, in.Search) }))
 }
 
 // maxFound is how many accounts a lookup finds.
@@ -155,15 +163,15 @@ func (s *server) lookUpAccount(ctx context.Context, with *session, in *lookUpInp
 		}
 	}
 	same, similar := []api.Account{}, []api.Account{}
-	for account, err := range with.accounts(ctx, "", accountsPerRead) {
+	for account, err := range with.documents(ctx, "", accountsPerRead, false) {
 		if err != nil {
 			return api.AccountPage{}, err
 		}
 		switch {
 		case account.Label == name:
-			same = append(same, showAccount(*account))
+			same = append(same, showAccount(account.Account))
 		case len(similar) < maxFound && strings.EqualFold(account.Label, name):
-			similar = append(similar, showAccount(*account))
+			similar = append(similar, showAccount(account.Account))
 		}
 		if len(same) == maxFound {
 			break

@@ -82,6 +82,7 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	s.registerAccounts(router)
 	s.registerLimits(router)
 	s.registerKeys(router)
+	s.registerFind(router)
 	s.registerUsage(router)
 	s.registerOverview(router)
 	s.registerCensus(router)
