@@ -27,44 +27,49 @@ TEXT
 
 cd "$(dirname "$0")"
 
+# version prints what both programs and the package say: TOLLGATE_VERSION, or the
+# tag that git describe finds and the commits since then, or the time of the
+# commit, or nothing without git. A version with + is above its tag, and one with
+# ~ is below the first release.
+version() {
+	version=${TOLLGATE_VERSION:-$(
+		git describe --tags --match 'v[0-9]*' --abbrev=12 2>&- | sed 's/-\([0-9]*\)-g/+\1.g/' | grep . ||
+			TZ=UTC git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=0~%cd.g%h 2>&- || :
+	)}
+	echo "${version#v}"
+}
+
 # build leaves nothing to the network once the modules are there: xcaddy
 # resolves from the module cache, which go.sum has verified. Its arguments are
-# the directory of the programs, bin without one, the version of a release, and
-# the name of upstream in its help. The tests find bin built.
+# the directory of the programs, bin without one, and flags of the linker for
+# caddy and for upstream. The tests find bin built.
 build() {
 	[ $# != 0 ] || [ -z "${TOLLGATE_BUILT:-}" ] || return 0
 	bin=${1:-bin}
 	module=$(go list -m)
+	link="-w -s -X $module/caddymodule/control/api.release=$(version)"
 	caddy=$(go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
 	go mod download
 	mkdir -p "$bin"
 	GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" GONOSUMDB='*' GOFLAGS='-buildvcs=false -trimpath' XCADDY_PRINT_VERSION=0 \
+		XCADDY_GO_BUILD_FLAGS="-trimpath -tags nobadger,nomysql,nopgx -ldflags '$link ${2:-}'" \
 		CGO_ENABLED=0 go tool xcaddy build "$caddy" --with "$module/caddymodule" --with "$module/caddymodule/redis" --with "$module/upstream/caddyupstream" \
 		--replace "$module=." --output "$bin/caddy" >"$bin/build.log" 2>&1 || {
 		cat "$bin/build.log" >&2
 		exit 1
 	}
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X $module/upstream/cli.release=${2:-} -X $module/upstream/cli.name=${3:-upstream}" -o "$bin/upstream" ./upstream
+	CGO_ENABLED=0 go build -trimpath -ldflags "$link ${3:-}" -o "$bin/upstream" ./upstream
 }
 
 # package writes dist. The same commit and version of Go give the same files.
-# The version is TOLLGATE_VERSION, or the tag that git describe finds and the
-# commits since then, or the time of the commit. A version with + is above its
-# tag, and one with ~ is below the first release.
 package() {
 	export SOURCE_DATE_EPOCH VERSION GOARCH
 	SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-	VERSION=${TOLLGATE_VERSION:-$(
-		git describe --tags --match 'v[0-9]*' --abbrev=12 2>&- | sed 's/-\([0-9]*\)-g/+\1.g/' | grep . ||
-			TZ=UTC git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=0~%cd.g%h
-	)}
-	VERSION=${VERSION#v}
+	VERSION=$(version)
 	GOARCH=$(go env GOARCH)
 	rm -rf dist
-	# The flags of xcaddy, and a name for help and completion: caddy can be
-	# another package.
-	export XCADDY_GO_BUILD_FLAGS="-trimpath -tags nobadger,nomysql,nopgx -ldflags '-w -s -X github.com/caddyserver/caddy/v2.CustomBinaryName=tollgate-caddy'"
-	build dist "$VERSION" tollgate-upstream
+	# Names for help and completion: caddy can be another package.
+	build dist '-X github.com/caddyserver/caddy/v2.CustomBinaryName=tollgate-caddy' "-X $(go list -m)/upstream/cli.name=tollgate-upstream"
 	mkdir -p dist/container/data dist/man
 	dist/caddy manpage --directory dist/man
 	dist/upstream manpage dist/man

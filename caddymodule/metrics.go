@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 )
@@ -41,6 +42,12 @@ var (
 		prometheus.ExponentialBuckets(1, 2, 13)) // to 4096
 )
 
+// buildInfo tells which version runs.
+var buildInfo = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	Namespace: namespace, Subsystem: subsystem, Name: "build_info", Help: "Always 1. The label has the version of the gate.",
+	ConstLabels: prometheus.Labels{"version": api.Version()},
+}, func() float64 { return 1 })
+
 const namespace, subsystem = "caddy", "tollgate"
 
 func counters(name, help string, labels ...string) *prometheus.CounterVec {
@@ -72,7 +79,7 @@ type meter struct {
 
 func newMeter(ctx caddy.Context, p *policy.Policy) (*meter, error) {
 	for _, collector := range []prometheus.Collector{
-		requests, logins, deliveries, refusedDropped, eventsDropped, decisionSeconds, commitSeconds, commitCalls, storeGauges{},
+		requests, logins, deliveries, refusedDropped, eventsDropped, decisionSeconds, commitSeconds, commitCalls, storeGauges{}, buildInfo,
 	} {
 		var already prometheus.AlreadyRegisteredError
 		if err := ctx.GetMetricsRegistry().Register(collector); err != nil && !errors.As(err, &already) {

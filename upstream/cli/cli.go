@@ -8,16 +8,15 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
@@ -75,7 +74,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	serve := serveCommand()
 	root.Long = fmt.Sprintf(about, listSettings(serve))
 	root.AddCommand(serve, versionCommand(), manpageCommand())
-	root.Version = version()
+	root.Version = api.Version()
 	root.SetVersionTemplate("{{.Version}}\n")
 	Add(root, controlListener)
 	misuse.CheckFlags(root)
@@ -124,26 +123,13 @@ func manpageCommand() *cobra.Command {
 	}
 }
 
-// release is the version that a build sets with -ldflags -X.
-var release string
-
-// version returns the version of the program: that of the release, or the one
-// that Go made from the repository.
-func version() string {
-	made := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		made = info.Main.Version
-	}
-	return cmp.Or(release, made)
-}
-
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(c.OutOrStdout(), version())
+			_, err := fmt.Fprintln(c.OutOrStdout(), api.Version())
 			return err
 		},
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
@@ -45,8 +46,22 @@ func Add(parent *cobra.Command, connect Connect, now func() time.Time) {
 	key.AddCommand(t.createKey(), t.importKeys(), t.changeKey(), t.listKeys(), t.findKey(), t.revokeKey(), t.rotateKey())
 	use := group("usage", "Shows, credits and exports what accounts called")
 	use.AddCommand(t.showUsage(), t.resetUsage(), t.creditUsage(), t.refused(), t.topUsage(), t.exportUsage())
-	parent.AddCommand(t.plans(), account, limit, key, use, t.explain(), t.audit(), t.health(), t.jwks())
+	parent.AddCommand(t.plans(), account, limit, key, use, t.explain(), t.audit(), t.health(), t.jwks(), t.version())
 	misuse.CheckFlags(parent)
+}
+
+// version prints the version of this program, and asks no gate.
+func (t *tool) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Prints the version of Tollgate in this program", Args: misuse.Arguments(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if t.json {
+				return printJSON(c.OutOrStdout(), map[string]string{"version": api.Version()})
+			}
+			_, err := fmt.Fprintln(c.OutOrStdout(), api.Version())
+			return err
+		},
+	}
 }
 
 // group is a command that only has subcommands.

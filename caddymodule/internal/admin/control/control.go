@@ -98,6 +98,7 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	handler := apierror.Mux(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set(api.VersionHeader, api.Version())
 		acting, refused := withActor(r)
 		if refused != nil {
 			send(w, r, refused)
