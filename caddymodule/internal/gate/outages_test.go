@@ -32,6 +32,8 @@ type patient struct {
 	asked  atomic.Int64
 
 	broken map[string]bool // the parts that fail
+
+	givingBack func(context.Context) // nil: not watched
 }
 
 var errFull = errors.New("disk is full")
@@ -50,7 +52,12 @@ func (p *patient) Take(ctx context.Context, call store.Call, limits []store.Limi
 	return p.memory.Take(ctx, call, limits, rooms)
 }
 
-func (p *patient) GiveBack(context.Context, store.Call) error { return p.fault("refund") }
+func (p *patient) GiveBack(ctx context.Context, _ store.Call) error {
+	if p.givingBack != nil {
+		p.givingBack(ctx)
+	}
+	return p.fault("refund")
+}
 
 // Save and LoadAttempts are those of login.Journal.
 func (p *patient) Save(context.Context, []login.Row) error { return p.fault("journal") }
