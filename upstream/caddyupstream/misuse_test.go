@@ -28,7 +28,7 @@ func TestExitStatus(t *testing.T) {
 		{"tollgate plans --address localhost", 2, `"localhost" is not the address of an admin endpoint`},
 		{"tollgate plans" + nowhere, 1, "the gate is unreachable"},
 		{"tollgate --help", 0, ""},
-		{"upstream", 2, "caddy upstream needs a command: account, rates"},
+		{"upstream", 2, "caddy upstream needs a command: account, backup, rates"},
 		{"upstream serve", 2, `unknown command "serve" for "caddy upstream"`},
 		{"upstream account", 2, "caddy upstream account needs a command: add, "},
 		{"upstream account add x --plan free --generate", 2, "invalid <email>: "},
