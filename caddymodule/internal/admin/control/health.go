@@ -10,15 +10,15 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-const (
-	livePath  = "/tollgate/health/live"
-	readyPath = "/tollgate/health/ready"
-)
+// LivePath needs no secret.
+const LivePath = "/tollgate/health/live"
+
+const readyPath = "/tollgate/health/ready"
 
 // registerHealth adds the operations for load balancers and supervisors.
 func (s *server) registerHealth(router huma.API) {
 	huma.Register(router, healthOperation(huma.Operation{
-		OperationID: "get-liveness", Path: livePath,
+		OperationID: "get-liveness", Path: LivePath,
 		Summary:     "Tell that the process works",
 		Description: "Needs no secret. Always 200. Restart the process if it does not answer.",
 	}), func(context.Context, *struct{}) (*reply[api.Liveness], error) {

@@ -14,7 +14,7 @@ var errUnauthenticated = apierror.New(http.StatusUnauthorized, "unauthenticated"
 
 // public has the paths that need no secret for GET and HEAD.
 var public = map[string]bool{
-	livePath:   true,
+	LivePath:   true,
 	readyPath:  true,
 	keySetPath: true,
 }
