@@ -61,10 +61,15 @@ func (a *App) readiness() api.Readiness {
 		r = s.health.Readiness()
 	}
 	r.Mode = string(a.policy.Mode) // the monitor outlives a configuration
+	fail := func(message string) {
+		r.Checks = append(slices.Clone(r.Checks), api.Check{Name: "configuration", Message: message})
+	}
 	switch inForce, err := Configured(caddy.ActiveContext()); {
 	case caddy.Exiting() || a.stopped.Load() != nil:
+		fail("Caddy stops, or another configuration replaces this one.")
 		return r.As(api.Stopping, a.stopping())
 	case err != nil || inForce != a:
+		fail("Caddy is still loading the configuration.")
 		return r.As(api.Starting, a.began)
 	}
 	return r

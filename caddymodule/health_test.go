@@ -66,7 +66,7 @@ func (c *controlledCaddy) expectHealth(t *testing.T, socket string, want api.Sta
 	got := c.ask(t, socket, "GET", "/tollgate/health/ready", "")
 	var state api.Readiness
 	err := json.Unmarshal([]byte(got.body), &state)
-	if err != nil || got.status != status || state.Status != want || state.Mode != "enforce" || state.Since.IsZero() || len(state.Checks) != 1 || state.Checks[0].Name != "store" {
+	if err != nil || got.status != status || state.Status != want || state.Mode != "enforce" || state.Since.IsZero() || len(state.Checks) == 0 || state.Checks[0].Name != "store" || (len(state.Checks) == 1) != (want == api.Ready || want == api.Unavailable) {
 		t.Fatalf("ready over %s: got %d %s, want %d %s", socket, got.status, got.body, status, want)
 	}
 	if head := c.ask(t, socket, "HEAD", "/tollgate/health/ready", ""); head.status != status || head.body != "" {
@@ -98,7 +98,11 @@ func (c *controlledCaddy) expectCommand(t *testing.T, want api.Status) {
 	t.Helper()
 	status, complaint := 0, ""
 	if want != api.Ready {
-		status, complaint = 1, "Error: the gate is not ready: "+string(want)+"\n"
+		status, complaint = 1, "Error: the gate is not ready: "+string(want)+": "+map[api.Status]string{
+			api.Starting:    "The store is being opened",
+			api.Unavailable: "The store cannot admit calls: writing /srv/gate/00001.log: no space left on device",
+			api.Stopping:    "Caddy stops, or another configuration replaces this one",
+		}[want]+"\n"
 	}
 	out, complaints, got := c.command(t, "health")
 	if got != status || complaints != complaint || !strings.HasPrefix(out, "Status  "+string(want)+"\n") {
@@ -223,7 +227,8 @@ func TestUnavailable(t *testing.T) {
 	c.becomes(t, "control", api.Unavailable)
 	for _, socket := range []string{"control", "admin"} {
 		state := c.expectHealth(t, socket, api.Unavailable)
-		if state.Checks[0].OK || strings.Contains(state.Checks[0].Message, "/srv") || !state.Since.After(before.Since) {
+		cause := map[string]string{"admin": "writing /srv/gate/00001.log: no space left on device"}[socket]
+		if state.Checks[0].OK || strings.Contains(state.Checks[0].Message, "/srv") || state.Checks[0].Cause != cause || !state.Since.After(before.Since) {
 			t.Errorf("over %s: got %+v", socket, state)
 		}
 	}

@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Status is the state of a gate.
 type Status string
@@ -34,9 +37,23 @@ type Readiness struct {
 
 // Check is one thing that a Readiness depends on.
 type Check struct {
-	Name    string `json:"name" doc:"A stable word: store."`
+	Name    string `json:"name" doc:"A stable word: store, or configuration while it is not in force."`
 	OK      bool   `json:"ok"`
 	Message string `json:"message" doc:"A sentence for a person. The log has the details."`
+	Cause   string `json:"cause,omitempty" doc:"The error of the check, as in the log. Only on Caddy's admin endpoint."`
+}
+
+// Failed returns the first check that failed, as a text for a person, or "".
+func (r Readiness) Failed() string {
+	for _, c := range r.Checks {
+		if !c.OK && c.Cause != "" {
+			return strings.TrimSuffix(c.Message, ".") + ": " + c.Cause
+		}
+		if !c.OK {
+			return strings.TrimSuffix(c.Message, ".")
+		}
+	}
+	return ""
 }
 
 // As returns a copy of r with another status and its beginning.

@@ -267,7 +267,7 @@ store  yes  The store works.
 	for status, reason := range map[string]error{"unavailable": errors.New("no store"), "starting": store.ErrOpening} {
 		s.Break(reason)
 		out, complaints, err := s.run(t, "health")
-		if err == nil || complaints != "Error: the gate is not ready: "+status+"\n" || !strings.Contains(out, "store  no  The store ") {
+		if err == nil || !strings.HasPrefix(complaints, "Error: the gate is not ready: "+status+": The store ") || !strings.Contains(out, "store  no  The store ") {
 			t.Errorf("%s: got %v\nstdout: %s\nstderr: %s", status, err, out, complaints)
 		}
 		out, _, err = s.run(t, "health", "--json")

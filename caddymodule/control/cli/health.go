@@ -33,7 +33,7 @@ func (t *tool) health() *cobra.Command {
 				return err
 			}
 			if state.Status != api.Ready {
-				return fmt.Errorf("the gate is not ready: %s", plain(string(state.Status)))
+				return fmt.Errorf("the gate is not ready: %s: %s", plain(string(state.Status)), plain(state.Failed()))
 			}
 			return nil
 		},
@@ -48,5 +48,8 @@ func showHealth(table io.Writer, state api.Readiness) {
 	row(table, "CHECK", "OK", "MESSAGE")
 	for _, check := range state.Checks {
 		row(table, check.Name, yes(check.OK), check.Message)
+		if check.Cause != "" {
+			row(table, "", "", check.Cause)
+		}
 	}
 }

@@ -184,7 +184,7 @@ func isAnswer(out any) bool {
 	case *api.Account:
 		return out.Account != ""
 	case *api.FoundKey:
-		return out.State != ""
+		return out.Key.ID != ""
 	case *api.AccountPage:
 		return out.Accounts != nil
 	case *api.AuditPage:

@@ -22,6 +22,8 @@ func AsAdmin(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), adminKey{}, true))
 }
 
+func isAdmin(ctx context.Context) bool { return ctx.Value(adminKey{}) != nil }
+
 // withActor adds who acts to the context of a request.
 func withActor(r *http.Request) (*http.Request, *apierror.Error) {
 	who := api.Actor{Kind: api.ActorApplication}
@@ -31,7 +33,7 @@ func withActor(r *http.Request) (*http.Request, *apierror.Error) {
 		}
 		who = api.Actor{Kind: api.ActorPerson, ID: named[0]}
 	}
-	if r.Context().Value(adminKey{}) != nil {
+	if isAdmin(r.Context()) {
 		who.Kind = api.ActorAdmin
 	}
 	return r.WithContext(context.WithValue(r.Context(), actorKey{}, who)), nil

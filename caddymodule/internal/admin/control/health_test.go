@@ -30,6 +30,11 @@ func TestHealth(t *testing.T) {
 	expect(http.StatusOK, `{"status":"ready","mode":"enforce","since":"2126-11-20T09:00:00Z","checks":[{"name":"store","ok":true,"message":"The store works."}]}`)
 	g.Break(errors.New("dial tcp 10.1.2.3:6379: connection refused"))
 	expect(http.StatusServiceUnavailable, `{"status":"unavailable","mode":"enforce","since":"2126-11-20T09:00:00Z","checks":[{"name":"store","ok":false,"message":"The store cannot admit calls."}]}`)
+	w := httptest.NewRecorder()
+	g.InProcess().ServeHTTP(w, control.AsAdmin(httptest.NewRequest(http.MethodGet, "/tollgate/health/ready", nil)))
+	if !strings.Contains(w.Body.String(), `"cause":"dial tcp 10.1.2.3:6379: connection refused"`) {
+		t.Errorf("ready for an admin: got %s", w.Body)
+	}
 	g.Break(store.ErrOpening)
 	expect(http.StatusServiceUnavailable, `{"status":"starting","mode":"enforce","since":"2126-11-20T09:00:00Z","checks":[{"name":"store","ok":false,"message":"The store is being opened."}]}`)
 }

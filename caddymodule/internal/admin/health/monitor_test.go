@@ -62,6 +62,9 @@ func TestReadyTurns(t *testing.T) {
 			t.Helper()
 			got := m.Readiness()
 			want := api.Check{Name: "store", OK: status == api.Ready, Message: message}
+			if status == api.Unavailable {
+				want.Cause = "no space left on /srv/gate"
+			}
 			if got.Status != status || got.Mode != "enforce" || !got.Since.Equal(since) || len(got.Checks) != 1 || got.Checks[0] != want {
 				t.Errorf("got %+v, want %s since %s, %q", got, status, since, message)
 			}

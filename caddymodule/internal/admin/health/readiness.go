@@ -16,8 +16,8 @@ import (
 // errSlow is the error of a check that takes longer than Timeout.
 var errSlow = errors.New("the store does not answer in time")
 
-// Report returns a Readiness for the error of a check. It does not contain
-// the error itself, because anyone can read it.
+// Report returns a Readiness for the error of a check. The error itself is only
+// the Cause, which is not for everybody.
 func Report(err error, since time.Time) api.Readiness {
 	status, check := api.Unavailable, api.Check{Name: "store", OK: err == nil}
 	switch {
@@ -28,7 +28,7 @@ func Report(err error, since time.Time) api.Readiness {
 	case errors.Is(err, errSlow):
 		check.Message = "The store does not answer in time."
 	default:
-		check.Message = "The store cannot admit calls."
+		check.Message, check.Cause = "The store cannot admit calls.", err.Error()
 	}
 	return api.Readiness{Mode: api.ModeEnforce, Checks: []api.Check{check}}.As(status, since)
 }
