@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -246,6 +247,23 @@ RECENT CALL           STATUS  METHOD  PATH                      MS   KEY
 	s.ok(t, "account", "set", "acc_1", "--plan", "free")
 	if out := s.ok(t, "usage", "show", "acc_1", "--days", "2"); !strings.Contains(out, "The plan gives no access.") || strings.Contains(out, "DAY") {
 		t.Errorf("without access: %s", out)
+	}
+}
+
+// TestVersion: the version is that of the program, and of the gate. A build of
+// this directory is no release.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	expect(t, s.ok(t, "version"), "devel\n")
+	expect(t, s.ok(t, "version", "--json"), `{"version":"devel"}`+"\n")
+	answer, err := http.Get(s.base + "/tollgate/health/live")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if got := answer.Header.Get(api.VersionHeader); got != "devel" {
+		t.Errorf("the gate has the version %q", got)
 	}
 }
 
