@@ -141,7 +141,10 @@ func TestRefusals(t *testing.T) {
 			if length := fmt.Sprint(len(got.body)); got.header.Get("Content-Length") != length {
 				t.Errorf("got Content-Length %q, want %s", got.header.Get("Content-Length"), length)
 			}
-			checkBody(t, got.body)
+			if !requestID.MatchString(got.body) {
+				t.Errorf("got body %s, want the id of the request", got.body)
+			}
+			checkBody(t, got.same())
 		})
 	}
 	checkFree(t, s)
@@ -189,6 +192,7 @@ func TestSameBytes(t *testing.T) {
 		}
 		got := s.ask(t, "GET", convert, "", c.header...)
 		got.header.Del("Date")
+		got.body = got.same()
 		text := fmt.Sprint(got)
 		answers[text] = append(answers[text], c.name)
 	}
@@ -243,6 +247,7 @@ func checkBody(t *testing.T, body string) {
 	if err := json.Unmarshal([]byte(body), &members); err != nil {
 		t.Fatalf("reading the body %q: %v", body, err)
 	}
+	delete(members, "request_id")
 	if message, _ := members["message"].(string); message == "" || len(members) != 2 {
 		t.Errorf("got body %s", body)
 	}

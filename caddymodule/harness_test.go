@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -326,6 +327,13 @@ type answered struct {
 	header http.Header
 	body   string
 }
+
+// requestID finds the id of a request in the JSON of a refusal.
+var requestID = regexp.MustCompile(`,"request_id":"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"}$`)
+
+// same is the JSON of a refusal without the id of its request, which is another
+// one for each request.
+func (a answered) same() string { return requestID.ReplaceAllString(a.body, "}") }
 
 // code is the stable word of a refusal.
 func (a answered) code() string {

@@ -77,13 +77,14 @@ func checkExhausted(t *testing.T, got answered, midnight time.Time, seconds int6
 	var body struct {
 		Message, Code, Endpoint, Period, Of string
 
-		Limit    int
-		ResetsAt time.Time `json:"resets_at"`
+		Limit     int
+		ResetsAt  time.Time `json:"resets_at"`
+		RequestID string    `json:"request_id"`
 	}
-	decoder := json.NewDecoder(strings.NewReader(got.body))
+	decoder := json.NewDecoder(strings.NewReader(got.same()))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&body); err != nil || body.Code != "quota_exceeded" || body.Endpoint != "convert" || body.Period != "day" || body.Of != "account" ||
-		body.Limit != 5 || !body.ResetsAt.Equal(midnight) || !strings.Contains(strings.ToLower(body.Message), "daily api limit exceeded") {
+		body.Limit != 5 || body.RequestID == "" || !body.ResetsAt.Equal(midnight) || !strings.Contains(strings.ToLower(body.Message), "daily api limit exceeded") {
 		t.Errorf("got body %s (%v)", got.body, err)
 	}
 }

@@ -99,7 +99,7 @@ func TestRequestID(t *testing.T) {
 	want(429, `,"request_id":"d3b0"}`, "d3b0")
 	for _, line := range []string{"Authorization: Bearer nonsense", "Accept: text/html", "Content-Type: application/grpc"} {
 		answer := w.send(t, "GET", convert, "", line)
-		if has := strings.Contains(answer.Body.String(), "d3b0"); has != strings.HasPrefix(line, "Auth") {
+		if strings.Contains(answer.Body.String(), "d3b0") { // a 401 has the same bytes for all
 			t.Errorf("%s: got %s", line, answer.Body)
 		}
 	}

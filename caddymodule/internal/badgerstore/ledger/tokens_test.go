@@ -101,7 +101,16 @@ func TestMovedToken(t *testing.T) {
 	want("acc_1", "newest")
 	l.LoadToken(&Token{Hash: hash, Account: "acc_2", ID: "new", ExpiresAt: time.Unix(20, 0)})
 	want("acc_1", "newest")
-	l.EndToken(&Token{Hash: hash, Account: "acc_1", ID: "newest"})
+	ended := &Token{Hash: hash, Account: "acc_1", ID: "newest", Revoked: true, ExpiresAt: time.Unix(50, 0)}
+	l.EndToken(ended)
+	if got, err := l.Grant(&hash, time.Unix(0, 0)); err != store.Revoked || got.Key != "newest" {
+		t.Errorf("a revoked token: got %+v, %v", got, err)
+	}
+	l.LoadToken(&Token{Hash: hash, Account: "acc_2", ID: "new", ExpiresAt: time.Unix(20, 0)})
+	want("acc_2", "new")
+	l.LoadToken(ended)
+	want("acc_2", "new")
+	l.EndToken(&Token{Hash: hash, Account: "acc_2", ID: "new"})
 	if _, err := l.Grant(&hash, time.Unix(0, 0)); err == nil {
 		t.Error("a removed token is granted")
 	}
