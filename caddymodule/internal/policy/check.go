@@ -21,11 +21,14 @@ func (p *Policy) Check(c api.Census) (findings []string) {
 	}
 	for _, ability := range slices.Sorted(maps.Keys(c.Abilities)) {
 		today := p.Names.Abilities.Today(ability)
-		if !slices.ContainsFunc(p.Endpoints, func(e *Endpoint) bool { return e.Ability == today }) {
-			add("%s the ability %q, which no endpoint has: it opens nothing any more. In the endpoint that these keys are for, write "+
-				"rename %s, which keeps keys, counts and limits, or ability %s, which keeps keys.",
-				have(c.Abilities[ability], "live key"), ability, ability, ability)
+		if slices.ContainsFunc(p.Endpoints, func(e *Endpoint) bool { return e.Ability == today }) {
+			continue
 		}
+		remedy := fmt.Sprintf("In the endpoint that these keys are for, write rename %s, which keeps keys, counts and limits, or ability %s, which keeps keys.", ability, ability)
+		if renamed := p.Names.Endpoints.Today(ability); renamed != ability {
+			remedy = fmt.Sprintf("The endpoint %s had this name, but its ability is another one: write ability %s there, or no ability.", renamed, ability)
+		}
+		add("%s the ability %q, which no endpoint has: it opens nothing any more. %s", have(c.Abilities[ability], "live key"), ability, remedy)
 	}
 	for _, endpoint := range slices.Sorted(maps.Keys(c.Endpoints)) {
 		if p.Endpoint(p.Names.Endpoints.Today(endpoint)) == nil {

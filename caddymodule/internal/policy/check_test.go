@@ -72,7 +72,7 @@ func TestCheck(t *testing.T) {
 		"its ability":   {func(c *policy.Config) { c.Endpoints, c.Plans = c.Endpoints[1:2], c.Plans[:1] }, []string{`3 accounts`, `2 live keys have the ability "convert"`, `"batch"`, `"convert" (calls: 7)`}},
 		"one key":       {func(c *policy.Config) { c.Usage = ""; delete(c.Plans[1].Limits, "usage") }, []string{`1 live key has the ability "usage"`, `endpoint "usage" (calls: 2)`}},
 		"zone":          {func(c *policy.Config) { c.Timezone = "UTC" }, []string{`time zone Europe/Berlin, and the configuration has UTC`}},
-		"other ability": {func(c *policy.Config) { *c = renamed(); c.Endpoints[0].Ability = "exchanges" }, []string{`2 live keys have the ability "convert"`}},
+		"other ability": {func(c *policy.Config) { *c = renamed(); c.Endpoints[0].Ability = "exchanges" }, []string{`The endpoint exchange had this name, but its ability is another one`}},
 	} {
 		changed := config()
 		c.change(&changed)
