@@ -71,7 +71,7 @@ package() {
 	# Names for help and completion: caddy can be another package.
 	build dist '-X github.com/caddyserver/caddy/v2.CustomBinaryName=tollgate-caddy' "-X $(go list -m)/upstream/cli.name=tollgate-upstream"
 	mkdir -p dist/container/data dist/man
-	dist/caddy manpage --directory dist/man
+	dist/caddy tollgate manpage dist/man
 	dist/upstream manpage dist/man
 	changelog >dist/changelog
 	gzip -9n dist/changelog dist/man/*
@@ -383,7 +383,7 @@ test)
 	--long)
 		# The tests read it: see storetest.Long.
 		export TOLLGATE_LONG=1
-		long_packages='buildah lintian'
+		long_packages='buildah docker-compose lintian'
 		check -timeout 4h -tags long
 		fuzz
 		;;

@@ -36,8 +36,8 @@ and so on is one row of the file.
 Paces and login attempts are not in it: they begin again after a restore.
 
 With --keep, older backups are deleted afterwards: files in the same directory
-whose names differ in the date only. Each one is verified first; a file that is
-not a complete backup is neither counted nor deleted.`,
+whose names differ in the date only. Only complete backups are deleted: each one
+is verified before.`,
 		Example: "caddy tollgate backup tollgate-2026-11-23.backup --keep 14",
 	}
 	keep := c.Flags().Int("keep", 0, "How many backups to keep, with the new one (default all)")
@@ -58,7 +58,7 @@ not a complete backup is neither counted nor deleted.`,
 		if err := printBackup(c, file, "Backed up", ""); err != nil || !prune {
 			return err
 		}
-		return backup.Prune(ctx, args[0], *keep, func(err error) { fmt.Fprintf(c.ErrOrStderr(), "skipping a file: %v\n", err) })
+		return backup.Prune(ctx, args[0], *keep, func(err error) { fmt.Fprintf(c.ErrOrStderr(), "not deleted: %v\n", err) })
 	}
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files
 	return c

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
 )
 
 // command is "caddy tollgate".
@@ -33,6 +34,7 @@ Prints tables, or the documents of the control API with --json. Prints errors
 to standard error, and exits with status 1. Exits with status 2 if the command
 line is invalid.`,
 		CobraFunc: func(c *cobra.Command) {
+			c.AddCommand(terminal.Manpage())
 			cli.Add(c, AdminClient, time.Now)
 			c.AddCommand(backupCommand(), restoreCommand(), checkCommand())
 			ExitOnMisuse(c)

@@ -126,27 +126,26 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// keepBackups writes a dated backup beside others. The newest complete ones of
-// that name remain, and all other files.
+// keepBackups writes a dated backup beside others. The newest ones of that name
+// remain, and all files that are something else.
 func keepBackups(t *testing.T, s *stack.Stack, complete string) {
 	t.Helper()
 	content, err := os.ReadFile(complete)
 	must(t, err)
 	dir := t.TempDir()
 	for name, text := range map[string][]byte{
+		"gate-2026-11-18.backup":         content[:len(content)-1],
+		"gate-2026-11-19T030000Z.backup": content,
 		"gate-2026-11-20.backup":         content,
-		"gate-2099-11-21T030000Z.backup": content, // the file has its own date
-		"gate-2026-11-22.backup":         content[:len(content)-1],
-		"gate-2026-11-22.backup.1.part":  content,
-		"other-2026-11-22.backup":        content,
-		"gate-2026-11-22.db":             content,
+		"gate-2026-11-21.backup":         content,
+		"gate-2026-11-18.backup.1.part":  content,
+		"other-2026-11-18.backup":        content,
+		"gate-2026-11-18.db":             content,
 		"gate.backup":                    content,
 	} {
 		must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
-	older := filepath.Join(dir, "gate-2026-11-21T030000Z.backup")
-	s.Tollgate("backup", older, "--keep", "3")
-	s.Tollgate("backup", filepath.Join(dir, "gate-2026-11-23.backup"), "--keep", "2")
+	s.Tollgate("backup", filepath.Join(dir, "gate-2026-11-22.backup"), "--keep", "2")
 	entries, err := os.ReadDir(dir)
 	must(t, err)
 	var got []string
@@ -154,8 +153,8 @@ func keepBackups(t *testing.T, s *stack.Stack, complete string) {
 		got = append(got, entry.Name())
 	}
 	want := []string{
-		"gate-2026-11-21T030000Z.backup", "gate-2026-11-22.backup", "gate-2026-11-22.backup.1.part", "gate-2026-11-22.db",
-		"gate-2026-11-23.backup", "gate.backup", "other-2026-11-22.backup",
+		"gate-2026-11-18.backup", "gate-2026-11-18.backup.1.part", "gate-2026-11-18.db", "gate-2026-11-21.backup", "gate-2026-11-22.backup",
+		"gate.backup", "other-2026-11-18.backup",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the directory has %q, want %q", got, want)

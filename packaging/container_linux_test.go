@@ -41,6 +41,9 @@ type orchestrated struct {
 // readManifests reads compose.yml and kubernetes.yml, which must agree.
 func readManifests(t *testing.T) (o orchestrated) {
 	t.Helper()
+	check := exec.CommandContext(t.Context(), "docker-compose", "--file", "compose.yml", "config", "--quiet")
+	check.Env = append(check.Environ(), "TOLLGATE_SECRET="+stack.Secret)
+	output(t, check)
 	var compose []struct {
 		Services map[string]struct {
 			Build       string
@@ -103,7 +106,7 @@ func readManifests(t *testing.T) (o orchestrated) {
 // compose.yml and kubernetes.yml expect of it.
 func TestContainer(t *testing.T) {
 	t.Parallel()
-	need(t, "buildah", "python3")
+	need(t, "buildah", "docker-compose", "python3")
 	context := filepath.Dir(packaged(t, "container/Containerfile"))
 	want := readManifests(t)
 	dir := t.TempDir()

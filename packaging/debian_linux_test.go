@@ -361,13 +361,22 @@ func await(t *testing.T, url string) {
 // tenths: from 0 to 100.
 var exposure = map[string]string{"tollgate.service": "20", "tollgate-upstream.service": "15", "tollgate-backup.service": "15"}
 
-// TestUnits checks the units with systemd, and the package with lintian.
+// TestUnits checks the units with systemd, the package with lintian, and that it
+// has the help of the commands.
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	need(t, "dpkg", "dpkg-query", "ldd", "lintian", "systemd-analyze")
 	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
 	do(t, "lintian", "--fail-on", "error", deb)
 	r.dpkg(t, "--install", deb)
+	for page, text := range map[string]string{
+		"tollgate-caddy-tollgate-backup": "Only complete backups are deleted", "tollgate-upstream-account-add": "tollgate-upstream account add <email>",
+	} {
+		page := r.path("usr/share/man/man8", page+".8.gz")
+		if got := strings.ReplaceAll(do(t, "gzip", "-dc", page), `\-`, "-"); !strings.Contains(got, text) {
+			t.Errorf("%s has no %q:\n%s", page, text, got)
+		}
+	}
 	for _, unit := range append([]string{"tollgate-backup.service", "tollgate-backup.timer"}, units...) {
 		file := r.path("usr/lib/systemd/system", unit)
 		if out := do(t, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", "--root="+string(r), "/usr/lib/systemd/system/"+unit); out != "" {

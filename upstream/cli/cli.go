@@ -13,12 +13,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
 )
 
 const about = `upstream serves the currency API behind a Tollgate gate.
@@ -73,7 +73,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse.Flag(err) })
 	serve := serveCommand()
 	root.Long = fmt.Sprintf(about, listSettings(serve))
-	root.AddCommand(serve, versionCommand(), manpageCommand())
+	root.AddCommand(serve, versionCommand(), terminal.Manpage())
 	root.Version = api.Version()
 	root.SetVersionTemplate("{{.Version}}\n")
 	Add(root, controlListener)
@@ -109,19 +109,6 @@ func needCommand(c *cobra.Command, _ []string) error {
 
 // name is the name of the program. A build of a package sets it with -ldflags -X.
 var name = "upstream"
-
-// manpageCommand is hidden: a build of a package runs it.
-func manpageCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "manpage <directory>",
-		Short:  "Write the manual pages to a directory",
-		Hidden: true,
-		Args:   misuse.Arguments(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return doc.GenManTree(c.Root(), &doc.GenManHeader{Section: "8"}, args[0])
-		},
-	}
-}
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{

@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/answer"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/credential"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/header"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -40,16 +41,14 @@ type Call struct {
 	limits    []store.Limit
 
 	cost int64
-	// counted is what the store has counted: nothing if the call is refused or
-	// refunded.
-	counted int64
-	// code is that of the last refusal, also of one that mode shadow passes.
-	code string
+	// refusal is the last one, also one that mode shadow passes.
+	refusal *refusal.Refusal
 	// rooms has the room of each limit. It is nil until the store returned it.
 	rooms      []store.Room
 	roomMemory [4]store.Room // of rooms, if there are at most 4
 
 	planOnly    bool  // set by entitle: all limits are those of the plan
+	counted     bool  // the store has counted the cost: false after a refund
 	history     int16 // set by entitle: days of history that a call to usage asks for
 	refunded    bool
 	switched    bool // the service has switched protocols
@@ -104,10 +103,7 @@ func (c *Call) Lookup(name string) (any, bool) {
 	case "http.tollgate.limit", "http.tollgate.remaining":
 		return c.lookupLimit(name == "http.tollgate.remaining"), true
 	case "http.tollgate.call":
-		return Logged{
-			Account: c.grant.Account, Key: c.grant.Key, Endpoint: c.endpoint.Name,
-			Day: c.gate.Policy.Calendar.At(c.began).Day, Cost: c.counted, Code: c.code,
-		}, true
+		return c.logged(), true
 	}
 	return nil, false
 }
@@ -123,6 +119,17 @@ type Logged struct {
 	Cost int64 `json:"cost"`
 	// Code is that of the refusal, empty for an answer of the service.
 	Code string `json:"code"`
+}
+
+func (c *Call) logged() Logged {
+	l := Logged{Account: c.grant.Account, Key: c.grant.Key, Endpoint: c.endpoint.Name, Day: c.gate.Policy.Calendar.At(c.began).Day}
+	if c.counted {
+		l.Cost = c.cost
+	}
+	if c.refusal != nil {
+		l.Code = c.refusal.Code
+	}
+	return l
 }
 
 // lookupLimit returns the number or the remaining calls of one limit, as far as

@@ -255,7 +255,7 @@ func (c *Call) take() *refusal.Refusal {
 	if !admitted {
 		return c.exceeded()
 	}
-	c.counted = c.cost
+	c.counted = true
 	if len(c.gate.Policy.Warn) > 0 {
 		c.warn(false)
 	}
@@ -270,7 +270,7 @@ func (g *Gate) carryOut(w http.ResponseWriter, r *http.Request, d *decision, nex
 		g.logRewritten(r, d)
 		if enforced || !g.passRefused(r, d) {
 			if d.call != nil {
-				d.account, d.call.code = d.call.grant.Account, d.refusal.Code
+				d.account, d.call.refusal = d.call.grant.Account, d.refusal
 				d.call.recordRefusal(d.refusal)
 			}
 			return g.refuse(w, r, d.account, d.Endpoint, d.refusal)
@@ -425,7 +425,7 @@ func (c *Call) refund() {
 		return
 	}
 	c.gate.outages.refund.Worked()
-	c.counted = 0
+	c.counted = false
 	for i, limit := range c.limits {
 		if !limit.Period.IsPace() {
 			c.rooms[i].Remaining = min(limit.Max, c.rooms[i].Remaining+c.cost)

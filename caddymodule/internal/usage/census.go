@@ -36,7 +36,9 @@ func Census(ctx context.Context, p *policy.Policy, b *book.Book, now time.Time) 
 		}
 		counts, err := b.CountsOfAccounts(ctx, ids, first, today)
 		for _, n := range counts {
-			c.Endpoints[n.Endpoint] += n.Used
+			if n.Key == "" {
+				c.Endpoints[n.Endpoint] += n.Used
+			}
 		}
 		return err
 	})

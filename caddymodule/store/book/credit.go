@@ -94,7 +94,9 @@ func (b *Book) credit(ctx context.Context, at time.Time, account, id string, cre
 	}
 	if before == nil {
 		if id != "" {
-			row := Row{Key: creditPrefix + id, Value: encode(made[0]), Expires: at.AddDate(0, 0, store.CountsFor)}
+			stored := made[0]
+			stored.Endpoint = b.names().Endpoints.Oldest(stored.Endpoint)
+			row := Row{Key: creditPrefix + id, Value: encode(stored), Expires: at.AddDate(0, 0, store.CountsFor)}
 			writes = append(writes, Write{Row: row, Check: true})
 		}
 		// That of the engine, whose ErrConflict is tried again.

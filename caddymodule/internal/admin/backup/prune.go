@@ -16,22 +16,19 @@ var date = regexp.MustCompile(`\d{4}-\d\d-\d\d[0-9TZ:-]*`)
 // IsDated tells whether the name of a file has a date.
 func IsDated(path string) bool { return date.MatchString(filepath.Base(path)) }
 
-// Prune deletes backups whose names differ from that of a dated file in the
-// date only, but for the newest ones. It counts and deletes only files that are
-// complete, and calls skip for each other one.
+// Prune deletes the files beside a dated backup whose names differ in the date
+// only, but for the newest ones. It deletes only complete backups: it skips each
+// other file, with the reason.
 func Prune(ctx context.Context, path string, keep int, skip func(error)) error {
 	undated := func(name string) string { return date.ReplaceAllLiteralString(name, "/") }
 	dir, name := filepath.Dir(path), undated(filepath.Base(path))
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(dir) // the oldest date comes first
 	if err != nil {
 		return fmt.Errorf("looking for older backups: %w", err)
 	}
-	var found []*File
-	for _, entry := range entries {
-		if undated(entry.Name()) != name {
-			continue
-		}
-		file, err := Open(ctx, filepath.Join(dir, entry.Name()))
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return undated(e.Name()) != name })
+	for _, old := range entries[:max(0, len(entries)-keep)] {
+		file, err := Open(ctx, filepath.Join(dir, old.Name()))
 		switch {
 		case ctx.Err() != nil:
 			return errors.Join(context.Cause(ctx), err)
@@ -39,14 +36,7 @@ func Prune(ctx context.Context, path string, keep int, skip func(error)) error {
 			skip(err)
 			continue
 		}
-		if err := file.Close(); err != nil {
-			return err
-		}
-		found = append(found, file)
-	}
-	slices.SortFunc(found, func(a, b *File) int { return b.At.Compare(a.At) })
-	for _, old := range found[min(keep, len(found)):] {
-		if err := os.Remove(old.file.Name()); err != nil {
+		if err := errors.Join(file.Close(), os.Remove(file.file.Name())); err != nil {
 			return fmt.Errorf("deleting an older backup: %w", err)
 		}
 	}

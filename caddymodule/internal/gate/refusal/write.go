@@ -38,8 +38,8 @@ func (as form) identified(id string) form {
 }
 
 // Write writes the refusal in the form that the headers of the client ask for.
-// The JSON has the id of the request, unless it is "", or the refusal is a 401,
-// which has the same bytes for all tokens. isForm tells whether a web form sent
+// The JSON has the id of the request, unless it is "", or the refusal must have
+// the same bytes for all tokens and e-mails. isForm tells whether a web form sent
 // the request.
 func (f *Refusal) Write(w http.ResponseWriter, r *http.Request, vary, id string, isForm func(r *http.Request) bool) error {
 	var as form
@@ -48,7 +48,7 @@ func (f *Refusal) Write(w http.ResponseWriter, r *http.Request, vary, id string,
 		as = f.grpc()
 	case apierror.PrefersHTML(r.Header):
 		as = f.page(isForm(r))
-	case f.json.status == http.StatusUnauthorized:
+	case f.json.status == http.StatusUnauthorized, f.Code == codeThrottled:
 		as = f.json
 	default:
 		as = f.json.identified(id)
