@@ -1,39 +1,67 @@
 package e2e_test
 
 import (
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
 // TestOperations runs each command of docs/operations.md after the
-// installation, in their order. The tests of the directory packaging install.
+// installation, and then of docs/customers.md, in their order. The tests of the
+// directory packaging install.
 func TestOperations(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(stack.Root(), "docs", "operations.md"))
+	zone, err := time.LoadLocation(stack.CalmZone())
 	must(t, err)
-	_, commands, _ := strings.Cut(string(page), "\n## First day\n")
+	day := time.Now().In(zone).Format(time.DateOnly)
+	_, commands, _ := strings.Cut(read(t, filepath.Join(stack.Root(), "docs", "operations.md")), "\n## First day\n")
+	commands += read(t, filepath.Join(stack.Root(), "docs", "customers.md"))
+	commands = strings.NewReplacer("2026-11-20", day, "2026-11", day[:len("2006-01")], "127.0.0.1:8081", "$TOLLGATE_CONTROL").Replace(commands)
+
 	s := stack.Start(t, stack.Shipped(t))
 	dir := filepath.Dir(s.Caddyfile)
 	must(t, os.Symlink(filepath.Join(stack.Root(), "bin"), filepath.Join(dir, "bin")))
 	restored := stack.Shipped(t, "{$TOLLGATE_DATA:./data}/gate", "./restored")
 	must(t, os.WriteFile(filepath.Join(dir, "restored.Caddyfile"), []byte(restored), 0o600))
-	ran := 0
+	ran, proved := 0, false
 	for _, block := range blocks.FindAllStringSubmatch(commands, -1) {
 		language, text := block[1], block[2]
-		if language != "sh" {
+		switch {
+		case language != "sh":
+			continue
+		case strings.Contains(text, "$TOKEN"):
+			leaked := newKey(t, s, "acc_1", "leaked")
+			s.Set("KEY", leaked.ID)
+			s.Set("TOKEN", leaked.Token)
+			s.Set("LAST", leaked.Token[len(leaked.Token)-4:])
+		case strings.Contains(text, `.call.account == "acc_1"`):
+			proved = true
+			token := newKey(t, s, "acc_1", "disputed").Token
+			for range 3 {
+				if response, body := s.Call(http.MethodGet, "/api/convert/USD/1/EUR", token, nil); response.StatusCode != http.StatusOK {
+					t.Fatalf("a call: got %d %s", response.StatusCode, body)
+				}
+			}
+			eventually(t, "the log that proves the calls", func() error {
+				out, err := s.Shell(text)
+				if !strings.Contains(out, "convert,3\n") || !strings.Contains(out, day+",acc_1,convert,3,") {
+					return fmt.Errorf("the commands print (%v)\n%s", err, out)
+				}
+				return err
+			})
+			ran++
 			continue
 		}
-		if strings.Contains(text, "$KEY") {
-			s.Set("KEY", newKey(t, s, "acc_1", "leaked").ID)
-		}
-		s.Run(strings.ReplaceAll(text, "127.0.0.1:8081", "$TOLLGATE_CONTROL"))
+		s.Run(text)
 		ran++
 	}
-	if ran < 10 {
-		t.Errorf("ran %d blocks of commands, want all of the page", ran)
+	if ran < 15 || !proved {
+		t.Errorf("ran %d blocks of commands, want all of the pages; the disputed bill is among them: %t", ran, proved)
 	}
 }

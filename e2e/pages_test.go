@@ -22,10 +22,10 @@ var walked = map[string]string{
 	"README.md":             "TestRun, TestPages",
 	"docs/configuration.md": "TestFronting",
 	"docs/control.md":       "TestControlPage",
+	"docs/customers.md":     "TestOperations",
 	"docs/operations.md":    "TestOperations, and the tests of the directory packaging",
 	"docs/requests.md":      "TestPages",
 	"docs/scaling.md":       "TestPages",
-	"docs/speed.md":         "it is the benchmark: too long for a test",
 }
 
 // blocks are the code blocks of a page of the documentation, with their
