@@ -22,7 +22,7 @@ var walked = map[string]string{
 	"README.md":             "TestRun, TestPages",
 	"docs/configuration.md": "TestFronting",
 	"docs/control.md":       "TestControlPage",
-	"docs/customers.md":     "TestOperations",
+	"docs/customers.md":     "TestOperations, and TestDebian of the directory packaging",
 	"docs/operations.md":    "TestOperations, and the tests of the directory packaging",
 	"docs/requests.md":      "TestPages",
 	"docs/scaling.md":       "TestPages",
