@@ -18,11 +18,19 @@ import (
 
 const root = ".."
 
-// TestReadmeIsShort checks the length of the README.
-func TestReadmeIsShort(t *testing.T) {
+// TestIsShort checks the length of the README, and of README and docs
+// together.
+func TestIsShort(t *testing.T) {
 	t.Parallel()
 	if lines := strings.Count(read(t, "README.md"), "\n"); lines > 110 {
 		t.Errorf("README.md has %d lines, want at most 110", lines)
+	}
+	words, all := 0, slices.DeleteFunc(pages(t), func(page string) bool { return page == "CONTRIBUTING.md" })
+	for _, page := range all {
+		words += len(strings.Fields(read(t, page)))
+	}
+	if len(all) > 10 || words > 24_000 {
+		t.Errorf("README.md and docs have %d pages and %d words, want at most 10 and 24,000", len(all), words)
 	}
 }
 
