@@ -112,8 +112,9 @@ func changed(e api.AuditEntry) string {
 	// A value that is not an object leaves its map nil, as null does.
 	_ = json.Unmarshal(e.Before, &before)
 	_ = json.Unmarshal(e.After, &after)
-	if usage := after["usage"]; e.Action == api.AccountDelete && before != nil {
-		before["usage"], after = usage, nil // nothing is left of the account but its calls
+	usage := after["usage"]
+	if e.Action == api.AccountDelete {
+		after = nil // nothing is left of the account but its calls
 	}
 	all := map[string]json.RawMessage{}
 	maps.Copy(all, before)
@@ -132,6 +133,9 @@ func changed(e api.AuditEntry) string {
 		default:
 			texts = append(texts, name+": "+was+" -> "+is)
 		}
+	}
+	if is := value("usage", usage); usage != nil && !slices.Contains(empty, is) {
+		texts = append(texts, "called: "+is)
 	}
 	return shorten(strings.Join(texts, ", "), maxChange)
 }

@@ -241,7 +241,7 @@ RECENT CALL           STATUS  METHOD  PATH                      MS   KEY
 	}
 	expect(t, s.ok(t, "usage", "reset", "acc_1", "--endpoint", "convert"), "Gave today's calls of convert back to acc_1.\n")
 	expect(t, s.ok(t, "usage", "reset", "acc_1"), "Gave today's calls of all endpoints back to acc_1.\n")
-	if out := s.ok(t, "usage", "show", "acc_1"); !strings.Contains(out, "convert     day     0 ") {
+	if out := s.ok(t, "usage", "show", "acc_1"); !strings.Contains(out, "convert     day     0 ") || !strings.Contains(out, "CREDITED TODAY  CALLS  CREDITED\nconvert         3      3\n") {
 		t.Errorf("after a reset: %s", out)
 	}
 	s.ok(t, "account", "set", "acc_1", "--plan", "free")

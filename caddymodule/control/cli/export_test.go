@@ -71,6 +71,7 @@ func TestExport(t *testing.T) {
 	s.take(t, "acc_1", "convert", 3)
 	s.Advance(24 * time.Hour)
 	s.take(t, "acc_1", "convert", 4)
+	s.take(t, "acc_2", "batch", 6)
 	s.ok(t, "account", "delete", "acc_2")
 	expect(t, s.ok(t, "usage", "credit", "acc_1", "convert", "2", "--day", "2126-11-30", "--reason", "outage", "--id", "x1"), `
 ACCOUNT  ENDPOINT  DAY         CALLS  CREDITED  ID
@@ -83,10 +84,14 @@ acc_1    convert   2126-11-30  2      2         x1
 2126-11-20,acc_2,batch,7,0,,starter,true
 2126-11-20,acc_2,currencies,1,0,,starter,true
 `
+	if out := s.ok(t, "audit", "--account", "acc_2"); !strings.HasSuffix(out, `plan: "starter" -> -, called: [batch 6]`+"\n") {
+		t.Errorf("the audit log of a closed account: %s", out)
+	}
 	expect(t, s.ok(t, "usage", "export", "--month", "2126-11"), november)
 	expect(t, s.ok(t, "usage", "export", "--month", "2126-12", "--format", "json"), `
 [
-{"day":"2126-12-01","account":"acc_1","endpoint":"convert","calls":4,"credited":0,"label":"","plan":"starter","closed":false}
+{"day":"2126-12-01","account":"acc_1","endpoint":"convert","calls":4,"credited":0,"label":"","plan":"starter","closed":false},
+{"day":"2126-12-01","account":"acc_2","endpoint":"batch","calls":6,"credited":0,"label":"","plan":"starter","closed":true}
 ]
 `)
 	expect(t, s.ok(t, "usage", "export", "--month", "2126-10"), head)

@@ -123,6 +123,7 @@ func showUsage(table io.Writer, d api.UsageDocument) {
 	if len(d.Endpoints) == 0 {
 		row(table, "The plan gives no access.")
 	}
+	showCredits(table, d)
 	showKeyLimits(table, d)
 	showHistory(table, d)
 	if len(d.RecentCalls) == 0 {
@@ -143,6 +144,22 @@ func used(l api.UsageLimit) []string {
 		return []string{l.Period, none, limit(&l.Limit), none, none}
 	}
 	return []string{l.Period, limit(l.Used), limit(&l.Limit), limit(l.Remaining), terminal.Time(*l.ResetsAt)}
+}
+
+// showCredits shows what was given back today, if anything was.
+func showCredits(table io.Writer, d api.UsageDocument) {
+	shown := false
+	for _, e := range d.Endpoints {
+		if e.Credited == 0 {
+			continue
+		}
+		if !shown {
+			row(table)
+			row(table, "CREDITED TODAY", "CALLS", "CREDITED")
+		}
+		shown = true
+		row(table, e.Endpoint, strconv.FormatInt(e.Calls, 10), strconv.FormatInt(e.Credited, 10))
+	}
 }
 
 func showKeyLimits(table io.Writer, d api.UsageDocument) {
