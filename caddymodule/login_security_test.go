@@ -156,7 +156,7 @@ func TestLoginTellsNothing(t *testing.T) {
 		if got.status != 429 {
 			t.Errorf("%s: got %+v", email, got)
 		}
-		texts = append(texts, got.same())
+		texts = append(texts, got.body)
 	}
 	if texts[0] != texts[1] {
 		t.Errorf("got %q and %q", texts[0], texts[1])

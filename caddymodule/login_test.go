@@ -77,7 +77,7 @@ func TestLoginPerClient(t *testing.T) {
 			if got.status != 429 || got.code() != "too_many_attempts" || err != nil || seconds < 1 || seconds > 60 {
 				t.Errorf("got %+v", got)
 			}
-			checkBody(t, got.same())
+			checkBody(t, got.body)
 			if got.header.Get("Cache-Control") != "no-store" || got.header.Get("Ratelimit") != "" {
 				t.Errorf("got headers %v", got.header)
 			}

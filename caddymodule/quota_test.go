@@ -81,7 +81,7 @@ func checkExhausted(t *testing.T, got answered, midnight time.Time, seconds int6
 		ResetsAt  time.Time `json:"resets_at"`
 		RequestID string    `json:"request_id"`
 	}
-	decoder := json.NewDecoder(strings.NewReader(got.same()))
+	decoder := json.NewDecoder(strings.NewReader(got.body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&body); err != nil || body.Code != "quota_exceeded" || body.Endpoint != "convert" || body.Period != "day" || body.Of != "account" ||
 		body.Limit != 5 || body.RequestID == "" || !body.ResetsAt.Equal(midnight) || !strings.Contains(strings.ToLower(body.Message), "daily api limit exceeded") {

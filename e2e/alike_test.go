@@ -31,7 +31,7 @@ var normalisations = []struct {
 	// Random tokens and ids.
 	{regexp.MustCompile(`tgl_[0-9A-Za-z]{49}`), "tgl_TOKEN"},
 	{regexp.MustCompile(`(tg[kl]_…)[0-9A-Za-z]{4}`), "${1}HINT"},
-	{regexp.MustCompile(`"request_id":"[0-9a-f-]{36}"`), `"request_id":"ID"`},
+	{regexp.MustCompile(`,"request_id":"[0-9a-f-]{36}"`), ""}, // only of refusals of the gate
 	{regexp.MustCompile(`acc_[0-9A-Za-z]{20}`), "acc_ID"},
 	{regexp.MustCompile(`key_[0-9A-Za-z]{16}`), "key_ID"},
 	{regexp.MustCompile(`(?m)^(Set-Cookie: tollgate=)[0-9A-Za-z_-]{43}; Path=/; Expires=[^;]+;`), "${1}COOKIE; Path=/; Expires=TIME;"},

@@ -199,7 +199,7 @@ func (s *suite) closedAccounts() {
 	s.restart()
 	s.wantBills(old, day, bill("starter", true, day, 6, 1), bill("starter", true, old, 4, 0), other)
 
-	begin("business")
+	call.Handle = begin("business")
 	s.takeList(costing(call, 3), limitList(), true, 17, 27, 37, 47)
 	s.wantUsed(byKey(call, "key_1"), 0)
 	check := func() {
@@ -213,7 +213,7 @@ func (s *suite) closedAccounts() {
 	grant, err := s.store.GrantAccount(s.Context(), "acc_1", true)
 	s.must(err)
 	end(3)
-	begin("pro")
+	call.Handle = begin("pro")
 	s.takeList(call, limitList(), true, 19, 29, 39, 49)
 	if late.Handle = grant.Handle; late.Handle != 0 {
 		s.must(s.store.GiveBack(s.Context(), late)) // changes nothing

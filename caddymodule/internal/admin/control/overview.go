@@ -38,11 +38,11 @@ func (s *server) registerOverview(router huma.API) {
 	}), answer(s, s.showTop))
 }
 
-// countsAtOnce is how many accounts are read at once, and longPage the size from
-// which on a page ends, in bytes. An account can have thousands of rows.
+// maxCounts is how many accounts are read at once at most, and longPage the size
+// from which on a page ends, in bytes. An account can have thousands of rows.
 const (
-	countsAtOnce = 20
-	longPage     = 1 << 20
+	maxCounts = 32
+	longPage  = 1 << 20
 )
 
 func (s *server) listCounts(ctx context.Context, with *session, in *countsInput) (api.UsageCounts, error) {
@@ -51,8 +51,9 @@ func (s *server) listCounts(ctx context.Context, with *session, in *countsInput)
 		return api.UsageCounts{}, err
 	}
 	page, size, after := api.UsageCounts{Counts: []api.UsageCount{}}, 0, in.After
-	for left := in.Limit; left > 0 && size < longPage; left -= countsAtOnce {
-		bills, next, err := with.book.Bills(ctx, after, min(left, countsAtOnce), first, last)
+	// More accounts at once as long as they have few rows.
+	for left, some := in.Limit, 1; left > 0 && size < longPage; left, some = left-some, min(2*some, maxCounts) {
+		bills, next, err := with.book.Bills(ctx, after, min(left, some), first, last)
 		if err != nil {
 			return api.UsageCounts{}, err
 		}
