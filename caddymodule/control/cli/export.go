@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -96,36 +97,36 @@ func (t *tool) begun(ctx context.Context, gate *client.Client, first time.Time) 
 	return err
 }
 
-// rowsOf reads the rows of the month that begins on a day. An error is the last
-// element. Each page has a timeout of its own: an export of many accounts takes
-// long.
+// rowsOf reads the rows of the month that begins on a day. It keeps one page in
+// memory. An error is the last element.
 func rowsOf(ctx context.Context, gate *client.Client, first time.Time) iter.Seq2[api.UsageCount, error] {
 	return func(yield func(api.UsageCount, error) bool) {
 		for after := new(""); after != nil; {
-			next, err := pageOf(ctx, gate, first, *after, yield)
+			page, next, err := pageOf(ctx, gate, first, *after)
 			if err != nil {
-				if !errors.Is(err, errStopped) {
-					yield(api.UsageCount{}, err)
-				}
+				yield(api.UsageCount{}, err)
 				return
+			}
+			for _, row := range page {
+				if !yield(row, nil) {
+					return
+				}
 			}
 			after = next
 		}
 	}
 }
 
-// errStopped says that nobody wants more rows.
-var errStopped = errors.New("stopped")
-
-func pageOf(ctx context.Context, gate *client.Client, first time.Time, after string, yield func(api.UsageCount, error) bool) (next *string, err error) {
+// pageOf reads a page. Each page has a timeout of its own: an export of many
+// accounts takes long.
+func pageOf(ctx context.Context, gate *client.Client, first time.Time, after string) (page []api.UsageCount, next *string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return gate.Counts(ctx, first.Format(monthLayout), after, client.PageSize, func(row api.UsageCount) error {
-		if !yield(row, nil) {
-			return errStopped
-		}
+	next, err = gate.Counts(ctx, first.Format(monthLayout), after, client.PageSize, func(row api.UsageCount) error {
+		page = append(page, row)
 		return nil
 	})
+	return page, next, err
 }
 
 // write calls do with standard output, or with a file that appears only if do
@@ -170,7 +171,7 @@ func writeCSV(w io.Writer, rows iter.Seq2[api.UsageCount, error]) error {
 		if err == nil {
 			err = out.Write([]string{
 				r.Day, r.Account, r.Endpoint, strconv.FormatInt(r.Calls, 10), strconv.FormatInt(r.Credited, 10),
-				r.Label, r.Plan, strconv.FormatBool(r.Closed),
+				noFormula(r.Label), r.Plan, strconv.FormatBool(r.Closed),
 			})
 		}
 		if err != nil {
@@ -179,6 +180,15 @@ func writeCSV(w io.Writer, rows iter.Seq2[api.UsageCount, error]) error {
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// noFormula puts an apostrophe before a text that a spreadsheet would take for a
+// formula. Customers choose labels.
+func noFormula(text string) string {
+	if text != "" && strings.ContainsRune("=+-@", rune(text[0])) {
+		return "'" + text
+	}
+	return text
 }
 
 // writeJSON writes an array with one row on each line.

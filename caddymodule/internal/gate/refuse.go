@@ -60,7 +60,7 @@ func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint,
 	if begun {
 		a.Begin(f.Status)
 	} else {
-		mark.requestID = g.Server.RequestID(r, false)
+		mark.requestID = g.Server.RequestID(r, f.IsSame())
 	}
 	if err := f.Write(w, r, vary, mark.requestID, g.isForm); err != nil {
 		g.Logger.Debug("writing a refusal", zap.Int("status", f.Status), zap.Error(err))

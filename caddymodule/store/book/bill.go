@@ -58,24 +58,28 @@ type Closed struct {
 // error is store.ErrNotFound without an account.
 func (b *Book) CloseAccount(ctx context.Context, at time.Time, id string, first, today calendar.Day, record func(a *Account, called []Bill)) error {
 	a, err := b.Get(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		// An earlier try may have deleted it, but not durably.
+		return b.ChangeOne(ctx, at, id, func(*Account) error { return store.ErrNotFound })
+	}
+	if err == nil {
+		err = b.AsStored().finishCredits(ctx, a)
+	}
 	if err != nil {
 		return err
 	}
-	closed := &Closed{a.Plan, at}
-	called, err := b.billsOf(ctx, []string{id}, map[string]billed{id: {a, closed}}, today-store.CountsFor, today+1)
+	closed := Closed{a.Plan, at}
+	called, err := b.billsOf(ctx, []string{id}, map[string]billed{id: {a, &closed}}, first, today)
 	if err != nil {
 		return err
 	}
 	called = slices.DeleteFunc(called, func(bill Bill) bool { return bill.Closed })
-	hasCalls := len(called) > 0
-	if hasCalls {
-		// First, so that no account is missing in Bills. The row of an account
-		// that is not deleted then changes nothing.
-		if err := b.keepClosed(ctx, id, closed); err != nil {
-			return err
-		}
+	// First, so that no account is missing in Bills. The row of an account that
+	// is not deleted changes nothing.
+	row := Row{Key: id, Value: encode(closed), Expires: closed.At.AddDate(0, 0, store.CountsFor)}
+	if err := commitOne(ctx, b.Engine, closedSpace, []Write{{Row: row}}); err != nil {
+		return err
 	}
-	called = slices.DeleteFunc(called, func(bill Bill) bool { return bill.Day < first })
 	err = b.ChangeOne(ctx, at, id, func(a *Account) error {
 		if !a.Exists {
 			return store.ErrNotFound
@@ -84,19 +88,18 @@ func (b *Book) CloseAccount(ctx context.Context, at time.Time, id string, first,
 		a.Exists = false
 		return nil
 	})
-	if err != nil || hasCalls {
+	if err != nil {
 		return err
 	}
-	counts, err := b.Counts(ctx, id, "", today-1, today+1)
-	if err == nil && len(counts) > 0 { // its first calls were in flight
-		err = b.keepClosed(ctx, id, closed)
+	counts, err := b.CountsOfAccounts(ctx, []string{id}, today-store.CountsFor, today+1)
+	if err != nil || len(counts) > 0 {
+		return err
+	}
+	err = commitOne(ctx, b.Engine, closedSpace, []Write{{Row: Row{Key: id}, Check: true, Old: row.Value}})
+	if errors.Is(err, ErrConflict) { // another account of the id was closed
+		err = nil
 	}
 	return err
-}
-
-func (b *Book) keepClosed(ctx context.Context, id string, closed *Closed) error {
-	row := Row{Key: id, Value: encode(*closed), Expires: closed.At.AddDate(0, 0, store.CountsFor)}
-	return commitOne(ctx, b.Engine, closedSpace, []Write{{Row: row}})
 }
 
 // billed is an account with bills: what is known of the one that has the id,

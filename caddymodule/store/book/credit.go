@@ -3,7 +3,9 @@ package book
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -43,12 +45,24 @@ func totalRow(day calendar.Day, endpoint string) string {
 // an id, several credits can be made at once. record is called in the step that
 // makes the credits, not for a repetition. The error is store.ErrNotFound
 // without an account.
+//
+// The counts of an endpoint are those of its oldest name, as limits see them.
 func (b *Book) Credit(ctx context.Context, at time.Time, account, id string, credits []Credit, record func(a *Account, made []Credit)) (made []Credit, err error) {
+	names := b.names().Endpoints
+	renamed := func(list []Credit, to func(string) string) []Credit {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i].Endpoint = to(list[i].Endpoint)
+		}
+		return list
+	}
 	err = retry(ctx, func() error {
-		made, err = b.credit(ctx, at, account, id, credits, record)
+		made, err = b.AsStored().credit(ctx, at, account, id, renamed(credits, names.Oldest), func(a *Account, made []Credit) {
+			record(a, renamed(made, names.Today))
+		})
 		return err
 	})
-	return made, err
+	return renamed(made, names.Today), err
 }
 
 // Reset is Credit for all that an account used of an endpoint on a day, or of all
@@ -68,7 +82,7 @@ func (b *Book) Reset(ctx context.Context, at time.Time, account, endpoint string
 	return err
 }
 
-// credit is one try.
+// credit is one try, with the names of the store.
 func (b *Book) credit(ctx context.Context, at time.Time, account, id string, credits []Credit, record func(*Account, []Credit)) ([]Credit, error) {
 	a, err := b.Get(ctx, account)
 	if err != nil {
@@ -94,9 +108,7 @@ func (b *Book) credit(ctx context.Context, at time.Time, account, id string, cre
 	}
 	if before == nil {
 		if id != "" {
-			stored := made[0]
-			stored.Endpoint = b.names().Endpoints.Oldest(stored.Endpoint)
-			row := Row{Key: creditPrefix + id, Value: encode(stored), Expires: at.AddDate(0, 0, store.CountsFor)}
+			row := Row{Key: creditPrefix + id, Value: encode(made[0]), Expires: at.AddDate(0, 0, store.CountsFor)}
 			writes = append(writes, Write{Row: row, Check: true})
 		}
 		// That of the engine, whose ErrConflict is tried again.
@@ -125,9 +137,7 @@ func (b *Book) creditOf(ctx context.Context, account, id string) (*Credit, error
 		return nil, err
 	}
 	credit := &Credit{}
-	err = decode(rows[0].Value, credit)
-	credit.Endpoint = b.names().Endpoints.Today(credit.Endpoint)
-	return credit, err
+	return credit, decode(rows[0].Value, credit)
 }
 
 // totals returns what is credited in all of the endpoints of credits. If they are
@@ -136,7 +146,7 @@ func (b *Book) creditOf(ctx context.Context, account, id string) (*Credit, error
 func (b *Book) totals(ctx context.Context, account string, credits []Credit, isNew bool) (totals map[string]int64, writes []Write, err error) {
 	day, keys := credits[0].Day, make([]string, len(credits))
 	for i, c := range credits {
-		keys[i] = totalRow(day, b.names().Endpoints.Oldest(c.Endpoint))
+		keys[i] = totalRow(day, c.Endpoint)
 	}
 	rows, err := b.GetRows(ctx, Space{Account: account}, keys...)
 	if err != nil {
@@ -174,3 +184,40 @@ func (b *Book) totals(ctx context.Context, account string, credits []Credit, isN
 	}
 	return totals, writes, nil
 }
+
+// finishCredits moves the counts of credits that a process made and did not move
+// before it ended.
+func (b *Book) finishCredits(ctx context.Context, a *Account) error {
+	rows, err := b.Scan(ctx, maxTotals, Range{Space{Account: a.ID}, totalPrefix, totalPrefix + "~"})
+	if err != nil {
+		return err
+	}
+	totals := map[calendar.Day]map[string]int64{}
+	for _, row := range rows[0] {
+		words := strings.Split(row.Key, " ")
+		if len(words) != 3 {
+			return fmt.Errorf("row %.80q: %w", row.Key, errUnknownPiece)
+		}
+		day, err := calendar.ParseDay(words[1])
+		var total int64
+		if err == nil {
+			err = decode(row.Value, &total)
+		}
+		if err != nil {
+			return fmt.Errorf("row %.80q: %w", row.Key, err)
+		}
+		if totals[day] == nil {
+			totals[day] = map[string]int64{}
+		}
+		totals[day][words[2]] = total
+	}
+	for day, of := range totals {
+		if err := b.Engine.Credit(ctx, a.ID, a.Counted(), day, of); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxTotals is more rows of totals than an account has.
+const maxTotals = 1 << 20

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -88,15 +89,15 @@ func (s *server) resetUsage(ctx context.Context, with *session, in *resetUsageIn
 
 func (s *server) creditUsage(ctx context.Context, with *session, in *creditInput) (api.Credit, error) {
 	credit := book.Credit{Endpoint: in.Body.Endpoint, Calls: in.Body.Calls, Day: with.policy.Calendar.At(with.now).Day}
-	if with.policy.Endpoint(credit.Endpoint) == nil {
-		return api.Credit{}, unknownEndpoint(http.StatusBadRequest, credit.Endpoint)
-	}
 	if in.Body.Day != "" {
 		day, err := calendar.ParseDay(in.Body.Day)
 		if err != nil || day > credit.Day || day <= credit.Day-store.CountsFor {
 			return api.Credit{}, errCreditDay
 		}
 		credit.Day = day
+	}
+	if err := with.checkCalled(ctx, string(in.Account), credit); err != nil {
+		return api.Credit{}, err
 	}
 	reason := in.Body.Reason
 	if strings.ContainsFunc(reason, isHidden) {
@@ -113,6 +114,19 @@ func (s *server) creditUsage(ctx context.Context, with *session, in *creditInput
 		return api.Credit{}, err
 	}
 	return showCredit(string(in.Account), id, reason, &made[0]), nil
+}
+
+// checkCalled refuses a credit of an endpoint that the configuration does not have
+// and that the account did not call.
+func (with *session) checkCalled(ctx context.Context, account string, credit book.Credit) error {
+	if with.policy.Endpoint(credit.Endpoint) != nil {
+		return nil
+	}
+	counts, err := with.book.CountsOfAccounts(ctx, []string{account}, credit.Day, credit.Day)
+	if err != nil || slices.ContainsFunc(counts, func(c store.StoredCount) bool { return c.Endpoint == credit.Endpoint }) {
+		return err
+	}
+	return unknownEndpoint(http.StatusBadRequest, credit.Endpoint)
 }
 
 func showCredit(account, id, reason string, c *book.Credit) api.Credit {

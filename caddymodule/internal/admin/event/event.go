@@ -155,7 +155,7 @@ func ofEntry(e store.Entry) (*message, error) {
 	data["plan"], data["disabled"] = state.Plan, state.Disabled
 	if e.Action == api.AccountDelete {
 		var closed api.ClosedAccount
-		if err := json.Unmarshal(e.After, &closed); err != nil {
+		if err := json.Unmarshal(e.After, &closed); err != nil && e.After != nil {
 			return nil, fmt.Errorf("entry %s of the audit log: %w", e.ID, err)
 		}
 		data["deleted"], data["month"], data["usage"] = true, closed.Month, closed.Usage

@@ -37,10 +37,15 @@ func (as form) identified(id string) form {
 	return newForm(as.status, apierror.ContentType, slices.Concat(as.body[:len(as.body)-1], []byte(`,"request_id":"`+id+`"}`)))
 }
 
+// IsSame tells whether the refusal has the same bytes for all tokens and e-mails,
+// so that it does not have the id of a request.
+func (f *Refusal) IsSame() bool {
+	return f.json.status == http.StatusUnauthorized || f.Code == codeThrottled
+}
+
 // Write writes the refusal in the form that the headers of the client ask for.
-// The JSON has the id of the request, unless it is "", or the refusal must have
-// the same bytes for all tokens and e-mails. isForm tells whether a web form sent
-// the request.
+// The JSON has the id of the request, unless it is "" or IsSame. isForm tells
+// whether a web form sent the request.
 func (f *Refusal) Write(w http.ResponseWriter, r *http.Request, vary, id string, isForm func(r *http.Request) bool) error {
 	var as form
 	switch {
@@ -48,7 +53,7 @@ func (f *Refusal) Write(w http.ResponseWriter, r *http.Request, vary, id string,
 		as = f.grpc()
 	case apierror.PrefersHTML(r.Header):
 		as = f.page(isForm(r))
-	case f.json.status == http.StatusUnauthorized, f.Code == codeThrottled:
+	case f.IsSame():
 		as = f.json
 	default:
 		as = f.json.identified(id)

@@ -1,0 +1,116 @@
+package book_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/memstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+)
+
+// creditDay is a day whose credits are kept.
+var creditDay = calendar.UTCDay(time.Now())
+
+func credit(t *testing.T, b *book.Book, calls int64) (credited int64, err error) {
+	t.Helper()
+	made, err := b.Credit(t.Context(), time.Now(), "acc_1", "credit_1", []book.Credit{{Day: creditDay, Endpoint: "convert", Calls: calls}}, func(*book.Account, []book.Credit) {})
+	if err != nil {
+		return 0, err
+	}
+	return made[0].Credited, nil
+}
+
+func called(t *testing.T, b *book.Book, calls int64) {
+	t.Helper()
+	_, err := storetest.PutAccount(t.Context(), b, store.Account{ID: "acc_1", Plan: "starter"})
+	if err == nil {
+		_, err = b.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: creditDay, At: time.Now(), Cost: calls}, nil, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func billed(t *testing.T, b *book.Book) book.Bill {
+	t.Helper()
+	bills, _, err := b.Bills(t.Context(), "", 10, creditDay, creditDay)
+	if err != nil || len(bills) != 1 {
+		t.Fatalf("got %+v, %v, want one bill", bills, err)
+	}
+	return bills[0]
+}
+
+// TestCreditBeforeRename: calls that were counted under the new name, by a
+// configuration that had no rename yet, are in no limit. They are not credited.
+func TestCreditBeforeRename(t *testing.T) {
+	t.Parallel()
+	b := book.New(memstore.New(), slog.New(slog.DiscardHandler))
+	called(t, b, 3)
+	today := b.Renamed(renames())
+	credited, err := credit(t, today, 3)
+	if bill := billed(t, today); err != nil || credited != 0 || bill.Calls != 3 || bill.Credited != 0 {
+		t.Errorf("the credit says %d, %v, the bill %+v", credited, err, bill)
+	}
+}
+
+// breaking is an engine whose next Credit calls a function, and fails with its
+// error.
+type breaking struct {
+	book.Engine
+	next func() error
+}
+
+func (b *breaking) Credit(ctx context.Context, account string, keys []string, day calendar.Day, totals map[string]int64) error {
+	if next := b.next; next != nil {
+		b.next = nil
+		if err := next(); err != nil {
+			return err
+		}
+	}
+	return b.Engine.Credit(ctx, account, keys, day, totals)
+}
+
+// TestCreditInterrupted: a credit whose counts were not moved before the process
+// ended is made when it is repeated, and when the account is closed.
+func TestCreditInterrupted(t *testing.T) {
+	t.Parallel()
+	errEnded := errors.New("the process ended")
+	for name, then := range map[string]func(t *testing.T, b *book.Book) error{
+		"repeated": func(t *testing.T, b *book.Book) error {
+			_, err := credit(t, b, 4)
+			return err
+		},
+		"closed": func(t *testing.T, b *book.Book) error {
+			return b.CloseAccount(t.Context(), time.Now(), "acc_1", creditDay, creditDay, func(*book.Account, []book.Bill) {})
+		},
+	} {
+		e := &breaking{Engine: memstore.New(), next: func() error { return errEnded }}
+		b := book.New(e, slog.New(slog.DiscardHandler))
+		called(t, b, 5)
+		if _, err := credit(t, b, 4); !errors.Is(err, errEnded) {
+			t.Fatalf("%s: got %v", name, err)
+		}
+		if err := then(t, b); err != nil {
+			t.Fatalf("%s: got %v", name, err)
+		}
+		if bill := billed(t, b); bill.Calls != 5 || bill.Credited != 4 {
+			t.Errorf("%s: got the bill %+v", name, bill)
+		}
+	}
+	// Closed by another gate between the two steps.
+	e := &breaking{Engine: memstore.New()}
+	b := book.New(e, slog.New(slog.DiscardHandler))
+	called(t, b, 5)
+	e.next = func() error {
+		return b.CloseAccount(t.Context(), time.Now(), "acc_1", creditDay, creditDay, func(*book.Account, []book.Bill) {})
+	}
+	if credited, err := credit(t, b, 5); err != nil || billed(t, b).Credited != credited {
+		t.Errorf("closed meanwhile: the credit says %d, %v, the bill %+v", credited, err, billed(t, b))
+	}
+}
