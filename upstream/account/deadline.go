@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -15,23 +16,24 @@ const (
 	undoTimeout = time.Second
 )
 
-// deadline is the key of the deadline of calls in a context.
+// deadline is the key of the deadline of calls in a context: a func() time.Time.
 type deadline struct{}
 
 // OfPage returns the context of a page: all its calls of the control API
-// together have the timeout of one. So a page waits once for a gate that hangs.
+// together have the timeout of one, from the first call. So a page waits once for a
+// gate that hangs, and hashing a password first takes none of that time.
 func OfPage(ctx context.Context) context.Context { return within(ctx, gateTimeout) }
 
 // OfCall returns the context of a call of the control API. It ends with its page
 // or, if it has none, after its own timeout.
 func OfCall(ctx context.Context) (context.Context, context.CancelFunc) {
-	if until, found := ctx.Value(deadline{}).(time.Time); found {
-		return context.WithDeadline(ctx, until)
+	if until, found := ctx.Value(deadline{}).(func() time.Time); found {
+		return context.WithDeadline(ctx, until())
 	}
 	return context.WithTimeout(ctx, gateTimeout)
 }
 
-// within gives the calls with a context a deadline together.
+// within gives the calls with a context a deadline together, from the first call.
 func within(ctx context.Context, timeout time.Duration) context.Context {
-	return context.WithValue(ctx, deadline{}, time.Now().Add(timeout))
+	return context.WithValue(ctx, deadline{}, sync.OnceValue(func() time.Time { return time.Now().Add(timeout) }))
 }

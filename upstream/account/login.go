@@ -71,7 +71,7 @@ func (s *Service) Login(ctx context.Context, email, password string) (Token, err
 //
 // The error is ErrCredentials, after the same work, for an unknown
 // address, a wrong password and a disabled account; ErrBusy; or wraps
-// ErrGate.
+// ErrGate or ErrDatabase.
 func (s *Service) SignIn(ctx context.Context, email, password string) (Identity, error) {
 	c, right, err := s.verify(ctx, email, password)
 	if err != nil {

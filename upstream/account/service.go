@@ -154,9 +154,10 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 }
 
 // Close deletes an account for a person who is signed in and knows the
-// password. The error is ErrCredentials, ErrNotFound, ErrBusy or wraps ErrGate;
-// then the account is not deleted. A gate that fails after the account is
-// deleted is only logged.
+// password. The error is ErrCredentials, ErrNotFound or ErrBusy, or wraps ErrGate
+// or ErrDatabase. Then the account is not deleted, unless the connection to the
+// database was lost. A gate that fails after the account is deleted is only
+// logged.
 func (s *Service) Close(ctx context.Context, id, password string) error {
 	c, err := s.store.ByID(ctx, id)
 	if err != nil {

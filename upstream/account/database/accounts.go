@@ -27,7 +27,7 @@ const pageSize = 1000
 func (s *Store) List(ctx context.Context) (all []account.Credential, err error) {
 	after := account.Email("")
 	for {
-		page, err := list(ctx, s, "listing accounts", scanAccount,
+		page, err := list(ctx, s, "reading accounts", scanAccount,
 			"SELECT "+columns+" FROM accounts WHERE email > $1 ORDER BY email LIMIT $2", string(after), pageSize)
 		if err != nil || len(page) == 0 {
 			return all, err
@@ -50,7 +50,7 @@ func (s *Store) LoginsToEnd(ctx context.Context, after string, limit int) ([]acc
 // Add implements account.Store.
 func (s *Store) Add(ctx context.Context, a account.Account, hash string) error {
 	const statement = "INSERT INTO accounts (" + columns + ") VALUES ($1, $2, $3, 1, $4, $5, 0, 0) ON CONFLICT (email) DO NOTHING"
-	return s.change(ctx, "adding account", account.ErrEmailTaken, statement,
+	return s.change(ctx, "writing account", account.ErrEmailTaken, statement,
 		a.ID, string(a.Email), hash, a.CreatedAt.UnixMilli(), a.UpdatedAt.UnixMilli())
 }
 

@@ -7,6 +7,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"embed"
@@ -30,8 +31,14 @@ import (
 // fileName is the SQLite file in its directory.
 const fileName = "accounts.db"
 
-// startTimeout bounds the start, with the wait for another process that starts.
-const startTimeout = 30 * time.Second
+const (
+	// startTimeout is how long a start waits for another process that starts.
+	startTimeout = 30 * time.Second
+
+	// migrateTimeout is how long the changes of the schema may take: each can
+	// rewrite a table.
+	migrateTimeout = 5 * time.Minute
+)
 
 // maxConnections is the size of the pool. Logins read one row each and are
 // limited by the hashing of passwords.
@@ -53,8 +60,6 @@ func OpenFile(ctx context.Context, directory string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing database file: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	guard, err := openSQLite(path+".lock", startTimeout)
 	if err != nil {
 		return nil, err
@@ -87,39 +92,68 @@ func OpenURL(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening database: %w", errMalformed)
 	}
-	setTimeouts(config)
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	db := stdlib.OpenDB(*config)
-	db.SetMaxOpenConns(maxConnections)
-	db.SetMaxIdleConns(maxConnections)
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 30))
-	if err == nil {
-		err = migrate(ctx, db, goose.DialectPostgres, goose.WithSessionLocker(locker))
+	settings := timeouts(config)
+	if err := migratePostgres(ctx, config); err != nil {
+		return nil, fmt.Errorf("opening PostgreSQL database: %w", err)
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening PostgreSQL database: %w", err), db.Close())
-	}
-	return &Store{db: db}, nil
+	return &Store{db: openPool(config, settings)}, nil
 }
 
 // errMalformed has no cause: that quotes parts of the URL, and a URL holds a
 // password.
 var errMalformed = errors.New("the PostgreSQL URL is malformed")
 
-// setTimeouts sets timeouts that the URL does not have. They bound what no
-// context does: the server's work after a client has gone, and connections that
-// the pool opens by itself.
-func setTimeouts(config *pgx.ConnConfig) {
+// timeouts sets timeouts that the URL does not have. They bound what no context
+// does: connections that the pool opens by itself, and the server's work after a
+// client has gone. It returns the settings of each connection. PgBouncer refuses
+// statement_timeout as a startup parameter.
+func timeouts(config *pgx.ConnConfig) map[string]string {
 	const statement = "statement_timeout"
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = timeout
 	}
-	_, found := config.RuntimeParams[statement]
-	if !found && !strings.Contains(config.RuntimeParams["options"], statement) {
-		config.RuntimeParams[statement] = strconv.FormatInt(timeout.Milliseconds(), 10)
+	if strings.Contains(config.RuntimeParams["options"], statement) {
+		return nil
 	}
+	limit := cmp.Or(config.RuntimeParams[statement], milliseconds(timeout))
+	delete(config.RuntimeParams, statement)
+	return map[string]string{statement: limit}
 }
+
+// openPool opens a pool whose connections have these settings.
+func openPool(config *pgx.ConnConfig, settings map[string]string) *sql.DB {
+	set := func(ctx context.Context, connection *pgx.Conn) error {
+		ctx, cancel := context.WithTimeout(ctx, config.ConnectTimeout)
+		defer cancel()
+		for name, value := range settings {
+			if _, err := connection.Exec(ctx, "SELECT set_config($1, $2, false)", name, value); err != nil {
+				return fmt.Errorf("setting %s: %w", name, err)
+			}
+		}
+		return nil
+	}
+	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(set))
+	db.SetMaxOpenConns(maxConnections)
+	db.SetMaxIdleConns(maxConnections)
+	return db
+}
+
+// migratePostgres migrates with connections of its own, whose statements may
+// take longer. They wait for locks no longer than others: other statements wait
+// behind them.
+func migratePostgres(ctx context.Context, config *pgx.ConnConfig) error {
+	db := openPool(config, map[string]string{
+		"statement_timeout": milliseconds(migrateTimeout), "lock_timeout": milliseconds(timeout),
+	})
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, uint64(startTimeout.Seconds())))
+	if err == nil {
+		err = migrate(ctx, db, goose.DialectPostgres, goose.WithSessionLocker(locker))
+	}
+	return errors.Join(err, db.Close())
+}
+
+// milliseconds returns a duration as databases read it.
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // IsURL tells whether a text has the form of a URL for OpenURL.
 func IsURL(text string) bool {
@@ -166,7 +200,7 @@ func prepareFile(directory string) (string, error) {
 // openSQLite opens a file whose connections wait so long for other writers.
 func openSQLite(path string, busy time.Duration) (*sql.DB, error) {
 	source := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: url.Values{
-		"_busy_timeout": {strconv.FormatInt(busy.Milliseconds(), 10)},
+		"_busy_timeout": {milliseconds(busy)},
 		"_foreign_keys": {"on"},
 		"_synchronous":  {"FULL"}, // a commit survives a power cut
 		"_txlock":       {"immediate"},
@@ -202,6 +236,8 @@ func migrate(ctx context.Context, db *sql.DB, dialect goose.Dialect, options ...
 	if err != nil {
 		return fmt.Errorf("preparing migrations: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
+	defer cancel()
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrating: %w", err)
 	}

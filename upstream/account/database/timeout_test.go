@@ -5,27 +5,78 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest/postgrestest"
 )
 
-// A URL can have other timeouts than ours.
-func TestTimeoutsOfURL(t *testing.T) {
+// TestConnectTimeout: a URL can have another timeout than ours, but not none.
+func TestConnectTimeout(t *testing.T) {
 	t.Parallel()
-	for query, want := range map[string]struct {
-		connect   time.Duration
-		statement string
-	}{
-		"":                                   {5 * time.Second, "5000"},
-		"connect_timeout=30":                 {30 * time.Second, "5000"},
-		"statement_timeout=7s":               {5 * time.Second, "7s"},
-		"options=-c%20statement_timeout%3D0": {5 * time.Second, ""},
-	} {
+	for query, want := range map[string]time.Duration{"": 5 * time.Second, "connect_timeout=30": 30 * time.Second, "connect_timeout=0": 5 * time.Second} {
 		config, err := pgx.ParseConfig("postgres://u@127.0.0.1/x?" + query)
 		if err != nil {
 			t.Fatal(err)
 		}
-		setTimeouts(config)
-		if got := config.RuntimeParams["statement_timeout"]; config.ConnectTimeout != want.connect || got != want.statement {
-			t.Errorf("%q: got %v and %q, want %v and %q", query, config.ConnectTimeout, got, want.connect, want.statement)
+		if timeouts(config); config.ConnectTimeout != want {
+			t.Errorf("%q: got %v, want %v", query, config.ConnectTimeout, want)
 		}
+	}
+}
+
+// TestStatementTimeout: the server has the timeout of a URL or ours. PgBouncer
+// refuses it as a startup parameter, which would also be the value after RESET;
+// only a URL with options sends one.
+func TestStatementTimeout(t *testing.T) {
+	t.Parallel()
+	address := postgrestest.URL(t)
+	for query, want := range map[string][2]string{
+		"":                                    {"5s", "0"},
+		"statement_timeout=7s":                {"7s", "0"},
+		"options=-c%20statement_timeout%3D9s": {"9s", "9000"},
+	} {
+		s, err := OpenURL(t.Context(), address+"&"+query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [2]string
+		err = s.db.QueryRowContext(t.Context(), "SELECT current_setting(name), reset_val FROM pg_settings WHERE name = 'statement_timeout'").Scan(&got[0], &got[1])
+		if err != nil || got != want {
+			t.Errorf("%q: got %q, %v, want %q", query, got, err, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTimeoutOfMigration: a statement that changes the schema may take minutes,
+// also if the URL allows other statements less. It waits for locks only 5 s.
+func TestTimeoutOfMigration(t *testing.T) {
+	t.Parallel()
+	address := postgrestest.URL(t)
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := openPool(config, nil)
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), `
+CREATE TABLE seen (statement TEXT, waiting TEXT);
+CREATE FUNCTION note() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+	INSERT INTO seen VALUES (current_setting('statement_timeout'), current_setting('lock_timeout'));
+END $$;
+CREATE EVENT TRIGGER note ON ddl_command_start EXECUTE FUNCTION note()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := OpenURL(t.Context(), address+"&statement_timeout=4s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var statement, waiting string
+	err = db.QueryRowContext(t.Context(), "SELECT DISTINCT statement, waiting FROM seen").Scan(&statement, &waiting)
+	if err != nil || statement != "5min" || waiting != "5s" {
+		t.Errorf("got %q and %q, %v", statement, waiting, err)
 	}
 }
