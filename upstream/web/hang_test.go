@@ -15,7 +15,7 @@ import (
 // no further call, but for one that undoes a sign-up.
 func TestHangingGate(t *testing.T) {
 	t.Parallel()
-	var pages sync.WaitGroup // at once: each waits for seconds
+	var pages sync.WaitGroup
 	for name, c := range map[string]struct {
 		hangs    func(*http.Request) bool // nil: all calls
 		page     func(*person) answer
@@ -56,19 +56,23 @@ func TestHangingGate(t *testing.T) {
 		w.add("ada@example.com", "starter")
 		ada := w.person().signIn("ada@example.com")
 		var hung atomic.Int64
+		waits := make(chan struct{})
+		wait := sync.OnceFunc(func() { close(waits) })
 		release := make(chan struct{})
 		t.Cleanup(func() { close(release) })
 		w.gate.Fail(&gatetest.Fault{
 			Hits: func(r *http.Request) bool { return c.hangs == nil || c.hangs(r) },
-			Hook: func() { hung.Add(1); <-release },
+			Hook: func() { hung.Add(1); wait(); <-release },
 		})
 		pages.Go(func() {
+			defer wait()
 			got := c.page(ada)
 			refused := got.status == http.StatusServiceUnavailable && strings.Contains(got.body, "The gate does not answer") && got.header.Get("Retry-After") != ""
 			if n := hung.Load(); n != c.calls || got.location != c.location || refused != (c.location == "") {
 				t.Errorf("%s: %d calls hung, want %d; got %d to %q: %s", name, n, c.calls, got.status, got.location, got.body)
 			}
 		})
+		<-waits // pages work one after the other and wait for seconds together
 	}
 	pages.Wait()
 }

@@ -123,7 +123,7 @@ func TestCreditWithoutReplica(t *testing.T) {
 	server, replica := startReplicated(t)
 	o := redisstore.Options{URL: server.URL(), WaitReplicas: 1, Timeout: 600 * time.Millisecond}
 	gates := []*gate{openReady(t, o), openReady(t, o)}
-	check(t, takeOne(t, gates[0]))
+	await(t, "a call", func() bool { return takeOne(t, gates[0]) == nil })
 	check(t, replica.Pause())
 	credit := func(gate int) error {
 		return gates[gate].Engine.Credit(t.Context(), account, nil, today(), map[string]int64{"convert": 1})
