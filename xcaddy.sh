@@ -78,7 +78,7 @@ package() {
 	sed 's|{env.TOLLGATE_SECRET}|{file./etc/tollgate/secret}|; s|{$TOLLGATE_DATA:./data}/log|/var/log/tollgate|' Caddyfile >dist/Caddyfile
 	go tool -modfile=tools/nfpm/go.mod nfpm package --config packaging/nfpm.yaml --packager deb --target dist/ >dist/build.log
 	cp packaging/Containerfile dist/caddy dist/container
-	cat examples/one-process.Caddyfile packaging/health.Caddyfile >dist/container/Caddyfile
+	sed 's|{$TOLLGATE_DATA:./data}/log|/log|' examples/one-process.Caddyfile | cat - packaging/health.Caddyfile >dist/container/Caddyfile
 	mv dist/caddy "dist/tollgate-caddy_${VERSION}_linux_$GOARCH"
 	mv dist/upstream "dist/tollgate-upstream_${VERSION}_linux_$GOARCH"
 	rm -r dist/Caddyfile dist/build.log dist/changelog.gz dist/man

@@ -47,7 +47,8 @@ const prove = `zcat -f data/log/access*.log* |
 	awk '{ calls[$1] += $2 } END { for (e in calls) if (calls[e]) print e "," calls[e] }' | sort`
 
 // TestAccessLog: the costs in the access log add up to the usage export,
-// whatever became of the calls. The log has no token, no header and no query.
+// whatever became of the calls. The log has no token, no header, no query, and
+// no long path or method.
 func TestAccessLog(t *testing.T) { stack.Forms(t, logAccess) }
 
 func logAccess(t *testing.T, form ...string) {
@@ -87,6 +88,8 @@ func logAccess(t *testing.T, form ...string) {
 	}
 	calls = slices.DeleteFunc(calls, func(c call) bool { return c.endpoint == "" }) // without an account
 	s.Call("GET", "/api/rates/"+key.Token, "", nil)
+	s.Call("GET", "/api/"+strings.Repeat("x", 5000), "", nil)
+	s.Call(strings.Repeat("M", 5000), "/api/rates/EUR", "", nil)
 	month := s.Tollgate("usage", "show", account, "--json")
 	day := decode[struct{ Day string }](t, month).Day
 	exported := s.Tollgate("usage", "export", "--month", day[:len("2006-01")], "--format", "json")
@@ -111,6 +114,8 @@ func logAccess(t *testing.T, form ...string) {
 	}
 	if log := read(t, s.AccessLog()); strings.Contains(log, "?") || !strings.Contains(log, `"uri":"/api/rates/REDACTED"`) || strings.Contains(log, "Authorization") {
 		t.Errorf("the access log has a query, a token or a header:\n%s", log)
+	} else if !strings.Contains(log, `"uri":"/api/`+strings.Repeat("x", 500-len("/api/"))+`"`) || strings.Contains(log, strings.Repeat("M", 21)) {
+		t.Errorf("the access log has not the first 500 characters of a path, or more than 20 of a method:\n%s", log)
 	}
 
 	bill := map[string]int64{}

@@ -159,6 +159,11 @@ func keepBackups(t *testing.T, s *stack.Stack, complete string) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the directory has %q, want %q", got, want)
 	}
+	// The new backup remains, whatever the clock was before.
+	s.Tollgate("backup", filepath.Join(dir, "gate-2026-11-17.backup"), "--keep", "1")
+	if files, err := filepath.Glob(filepath.Join(dir, "gate-2026-11-*.backup")); err != nil || !slices.Equal(files, []string{filepath.Join(dir, "gate-2026-11-17.backup"), filepath.Join(dir, "gate-2026-11-18.backup")}) {
+		t.Errorf("the directory has %q (%v), want the new backup and the incomplete one", files, err)
+	}
 	for _, args := range [][]string{{"gate.backup", "--keep", "1"}, {"gate-2026-11-24.backup", "--keep", "0"}} {
 		if _, err := s.Try("caddy", "", append([]string{"tollgate", "backup"}, args...)...); err == nil || !strings.Contains(err.Error(), "exit status 2") {
 			t.Errorf("backup %q: got %v, want exit status 2", args, err)

@@ -63,11 +63,12 @@ func readManifests(t *testing.T) (o orchestrated) {
 	var cluster []struct {
 		Kind string
 		Spec struct {
+			Ports    []struct{ Port int }
 			Template struct {
 				Spec struct {
 					SecurityContext struct{ RunAsUser int }
 					Containers      []struct {
-						Env   []struct{ Name string }
+						Env   []struct{ Name, Value string }
 						Ports []struct {
 							Name          string
 							ContainerPort int
@@ -95,6 +96,9 @@ func readManifests(t *testing.T) (o orchestrated) {
 	}
 	for _, variable := range container.Env {
 		o.env = append(o.env, variable.Name)
+		if port := fmt.Sprint(":", cluster[0].Spec.Ports[0].Port); variable.Name == "TOLLGATE_ADDRESS" && !strings.HasSuffix(variable.Value, port) {
+			t.Errorf("the address of kubernetes.yml is %s, and its service has the port %s", variable.Value, port)
+		}
 	}
 	if env := slices.Sorted(maps.Keys(service.Environment)); !slices.Equal(env, o.env) || !slices.Equal(mounts, o.mounts) {
 		t.Errorf("compose.yml has the variables %q and mounts %q, kubernetes.yml %q and %q", env, o.mounts, o.env, mounts)

@@ -85,23 +85,27 @@ func TestDebian(t *testing.T) {
 func (r root) drill(t *testing.T, address string, stop func()) func() {
 	t.Helper()
 	const unit, backups = "tollgate-backup.service", "var/backups/tollgate"
-	export := "/usr/bin/tollgate-caddy tollgate usage export --format json --month " + time.Now().UTC().Format("2006-01")
+	zone, err := time.LoadLocation(stack.CalmZone())
+	must(t, err)
+	export := "/usr/bin/tollgate-caddy tollgate usage export --format json --month " + time.Now().In(zone).Format("2006-01")
 	want := output(t, r.command(t, "root", export))
 	if !strings.Contains(want, `"endpoint":"convert"`) {
 		t.Errorf("the export has no calls:\n%s", want)
 	}
-	// An old copy of the accounts, whose backup of the gate is gone, and another
-	// file.
+	r.failAccounts(t)
+	// An old copy of the accounts, whose backup of the gate is gone. The other
+	// files are not of the script.
 	r.write(t, backups+"/accounts-2020-01-01T000000Z.db", "")
 	r.write(t, backups+"/notes.txt", "")
+	r.write(t, backups+"/other-accounts-2020-01-01T000000Z.db", "")
 	out := output(t, r.command(t, r.setting(t, unit, "User"), r.setting(t, unit, "ExecStart")))
 	if !strings.Contains(out, "Backed up the state of") || !strings.Contains(out, "Mount another disk there") {
 		t.Errorf("the backup does not say what it did, and that its disk is that of the data:\n%s", out)
 	}
 	files, err := filepath.Glob(r.path(backups, "*"))
 	must(t, err)
-	if len(files) != 3 || strings.TrimSuffix(filepath.Base(files[0]), ".db")[len("accounts"):] != strings.TrimSuffix(filepath.Base(files[1]), ".backup")[len("gate"):] {
-		t.Fatalf("the backups are %q, want one of the accounts and one of the gate, and the other file", files)
+	if len(files) != 4 || strings.TrimSuffix(filepath.Base(files[0]), ".db")[len("accounts"):] != strings.TrimSuffix(filepath.Base(files[1]), ".backup")[len("gate"):] {
+		t.Fatalf("the backups are %q, want one of the accounts and one of the gate, and the other files", files)
 	}
 	server := redistest.Start(t)
 	inRedis := strings.Replace(r.read(t, "etc/tollgate/Caddyfile"), `store badger "{$TOLLGATE_DATA:./data}/gate"`, "store redis "+server.URL(), 1)
@@ -125,6 +129,24 @@ func (r root) drill(t *testing.T, address string, stop func()) func() {
 	return stop
 }
 
+// failAccounts checks that the gate gets its backup if the accounts are in
+// PostgreSQL, that the command for them is printed, and that the unit fails.
+// The copy of the accounts with a backup of the gate remains.
+func (r root) failAccounts(t *testing.T) {
+	t.Helper()
+	const dir = "var/backups/tollgate/other"
+	output(t, r.command(t, "root", "/usr/bin/install -d -o tollgate -g tollgate /"+dir))
+	r.write(t, dir+"/gate-2020-01-01T000000Z.backup", "")
+	r.write(t, dir+"/accounts-2020-01-01T000000Z.db", "")
+	out, err := r.command(t, "tollgate", "/usr/bin/tollgate-backup /"+dir, "TOLLGATE_DATABASE=postgres://tollgate@127.0.0.1/tollgate").CombinedOutput()
+	gates, _ := filepath.Glob(r.path(dir, "gate-*.backup"))
+	accounts, _ := filepath.Glob(r.path(dir, "accounts-*.db"))
+	if err == nil || !strings.Contains(string(out), "pg_dump ") || len(gates) != 2 || len(accounts) != 1 {
+		t.Errorf("with PostgreSQL, the backup ends with %v, and %q and %q are there:\n%s", err, gates, accounts, out)
+	}
+	must(t, os.RemoveAll(r.path(dir)))
+}
+
 // TestDebianCallsSystemd: the operator starts the services, an upgrade
 // restarts them, and a removal stops them. An upgrade succeeds if a service
 // does not start, and restarts none if the new version refuses the
@@ -143,7 +165,7 @@ func TestDebianCallsSystemd(t *testing.T) {
 	}
 	caddyfile := r.read(t, "etc/tollgate/Caddyfile")
 	r.write(t, "etc/tollgate/Caddyfile", strings.Replace(caddyfile, "plan starter {", "plan starter {\nnothing 1", 1))
-	if out := r.dpkg(t, "--install", deb); !strings.Contains(out, "run the old version") || !strings.Contains(out, `there is no endpoint \"nothing\"`) || strings.Contains(out, `{"level"`) {
+	if out := r.dpkg(t, "--install", deb); !strings.Contains(out, "run the old version") || strings.Count(out, `there is no endpoint "nothing"`) != 1 || strings.Contains(out, `{"level"`) {
 		t.Errorf("an upgrade does not say why it restarts nothing:\n%s", out)
 	}
 	r.dpkg(t, "--purge", "tollgate")
@@ -178,7 +200,7 @@ func (r root) configure(t *testing.T) (address string) {
 	address = "http://127.0.0.1:" + ports[0]
 	text := r.read(t, "etc/tollgate/tollgate.env")
 	for name, value := range map[string]string{
-		"ADDRESS": address, "CONTROL": ":" + ports[1], "UPSTREAM": "127.0.0.1:" + ports[2],
+		"ADDRESS": address, "CONTROL": ":" + ports[1], "UPSTREAM": "127.0.0.1:" + ports[2], "TIMEZONE": stack.CalmZone(),
 	} {
 		text = regexp.MustCompile(`(?m)^TOLLGATE_`+name+`=.*`).ReplaceAllString(text, "TOLLGATE_"+name+"="+value)
 	}

@@ -16,9 +16,9 @@ var date = regexp.MustCompile(`\d{4}-\d\d-\d\d[0-9TZ:-]*`)
 // IsDated tells whether the name of a file has a date.
 func IsDated(path string) bool { return date.MatchString(filepath.Base(path)) }
 
-// Prune deletes the files beside a dated backup whose names differ in the date
-// only, but for the newest ones. It deletes only complete backups: it skips each
-// other file, with the reason.
+// Prune keeps a dated backup, and the newest of the files beside it whose names
+// differ in the date only, keep in all. It deletes the others if they are
+// complete backups, and skips each other file, with the reason.
 func Prune(ctx context.Context, path string, keep int, skip func(error)) error {
 	undated := func(name string) string { return date.ReplaceAllLiteralString(name, "/") }
 	dir, name := filepath.Dir(path), undated(filepath.Base(path))
@@ -26,8 +26,10 @@ func Prune(ctx context.Context, path string, keep int, skip func(error)) error {
 	if err != nil {
 		return fmt.Errorf("looking for older backups: %w", err)
 	}
-	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return undated(e.Name()) != name })
-	for _, old := range entries[:max(0, len(entries)-keep)] {
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool {
+		return e.Name() == filepath.Base(path) || undated(e.Name()) != name
+	})
+	for _, old := range entries[:max(0, len(entries)-(keep-1))] {
 		file, err := Open(ctx, filepath.Join(dir, old.Name()))
 		switch {
 		case ctx.Err() != nil:
