@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // startReplicated starts a server with a replica.
@@ -82,6 +83,9 @@ func TestDeleteWithoutReplica(t *testing.T) {
 	server, replica := startReplicated(t)
 	s := openReady(t, redisstore.Options{URL: server.URL(), WaitReplicas: 1, Timeout: 600 * time.Millisecond})
 	check(t, replica.Kill())
+	closing := func() error {
+		return s.CloseAccount(t.Context(), s.now(), account, today(), today(), func(*book.Account, []book.Bill) {})
+	}
 	// The reason is missing only if the server answers late.
 	reasons := 0
 	fails := func(what string, err error) {
@@ -95,7 +99,7 @@ func TestDeleteWithoutReplica(t *testing.T) {
 		}
 	}
 	for range 2 {
-		fails("a deletion", s.DeleteAccount(t.Context(), account))
+		fails("a deletion", closing())
 		fails("a change", put(t, s, "acc_2"))
 	}
 	if reasons < 2 {
@@ -105,7 +109,7 @@ func TestDeleteWithoutReplica(t *testing.T) {
 	follow(t, replica, server) // it has no data on disk
 	var err error
 	await(t, "a confirmed deletion", func() bool {
-		err = s.DeleteAccount(t.Context(), account)
+		err = closing()
 		return !errors.Is(err, store.ErrUnavailable)
 	})
 	if !errors.Is(err, store.ErrNotFound) {
