@@ -41,8 +41,6 @@ type Call struct {
 	limits    []store.Limit
 
 	cost int64
-	// refusal is the last one, also one that mode shadow passes.
-	refusal *refusal.Refusal
 	// rooms has the room of each limit. It is nil until the store returned it.
 	rooms      []store.Room
 	roomMemory [4]store.Room // of rooms, if there are at most 4
@@ -66,6 +64,9 @@ type Mark struct {
 	// requestID is the id of the request, or "" if nothing shows it. It does
 	// not change once the next handler has the request.
 	requestID string
+	// refusal is the last one of the call, also one that mode shadow passes.
+	// The call has no room for it: see TestMemoryOfCall.
+	refusal *refusal.Refusal
 }
 
 // Call returns the call that the gate has passed, or nil if it has not, or if
@@ -126,8 +127,8 @@ func (c *Call) logged() Logged {
 	if c.counted {
 		l.Cost = c.cost
 	}
-	if c.refusal != nil {
-		l.Code = c.refusal.Code
+	if f := c.mark.refusal; f != nil {
+		l.Code = f.Code
 	}
 	return l
 }

@@ -64,7 +64,7 @@ func (g *Gate) Explain(ctx context.Context, q Question) (api.Explanation, error)
 	quiet.credentials = credential.New(g.Policy, s) // who asks is not who calls
 	quiet.bodyCost = func(*http.Request, *policy.Endpoint) (int64, *refusal.Refusal) { return max(1, q.Cost), nil }
 	d := quiet.route(r, r.RequestURI)
-	d.began, d.facts = g.Now(), request.Read(r, d.Route)
+	d.mark, d.began, d.facts = new(Mark), g.Now(), request.Read(r, d.Route)
 	if d.refusal == nil && d.Endpoint != nil {
 		if s.Store, err = g.Store(); err != nil {
 			return api.Explanation{}, err

@@ -270,7 +270,7 @@ func (g *Gate) carryOut(w http.ResponseWriter, r *http.Request, d *decision, nex
 		g.logRewritten(r, d)
 		if enforced || !g.passRefused(r, d) {
 			if d.call != nil {
-				d.account, d.call.refusal = d.call.grant.Account, d.refusal
+				d.account, d.mark.refusal = d.call.grant.Account, d.refusal
 				d.call.recordRefusal(d.refusal)
 			}
 			return g.refuse(w, r, d.account, d.Endpoint, d.refusal)

@@ -23,7 +23,7 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, account string, e 
 // refuse refuses a call that was passed to the next handler. A call that
 // shadow passes is reported already, and Answered counts one that failed.
 func (c *Call) refuse(w http.ResponseWriter, f *refusal.Refusal) error {
-	c.refusal = f
+	c.mark.refusal = f
 	if !c.uncounted && f.Outcome != outcome.Failed {
 		c.gate.report(c.grant.Account, c.endpoint, f)
 	}

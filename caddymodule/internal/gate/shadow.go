@@ -43,7 +43,7 @@ func (g *Gate) passRefused(r *http.Request, d *decision) bool {
 	}
 	g.report(account, d.Endpoint, d.refusal)
 	if d.call != nil {
-		d.call.uncounted, d.call.refusal = true, d.refusal
+		d.call.uncounted, d.mark.refusal = true, d.refusal
 		if d.refusal == refusal.Upgrade {
 			d.facts.PassUpgrade()
 		}
