@@ -159,7 +159,7 @@ func TestExportInterrupted(t *testing.T) {
 func TestLongExport(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	accounts := 50
+	accounts := 10
 	if storetest.Long() {
 		accounts = 1000
 	}
