@@ -102,6 +102,14 @@ acc_1    convert   2126-11-30  2      2         x1
 		t.Errorf("--format wins over --json: %q", out)
 	}
 
+	s.ok(t, "account", "set", "acc_1", "--label", "=1+1")
+	for format, want := range map[string]string{"csv": `,'=1+1,starter,`, "json": `"label":"=1+1"`} { // a customer chose it
+		if out := s.ok(t, "usage", "export", "--month", "2126-12", "--format", format); !strings.Contains(out, want) {
+			t.Errorf("a label that is a formula: %s", out)
+		}
+	}
+	s.ok(t, "account", "set", "acc_1", "--label", "")
+
 	path := filepath.Join(t.TempDir(), "2126-11.csv")
 	for range 2 { // also over an older file
 		expect(t, s.ok(t, "usage", "export", "--month", "2126-11", "--output", path), "")

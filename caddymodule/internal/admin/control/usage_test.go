@@ -158,6 +158,10 @@ func TestCredit(t *testing.T) {
 	credit(`{"endpoint":"convert","calls":9,"day":"2126-11-20"}`, 5) // more than there were
 	credit(`{"endpoint":"convert","calls":9}`, 4)
 	credit(`{"endpoint":"convert","calls":9}`, 0)
+	g.take(t, "gone", 2)
+	if made := g.must(t, http.StatusCreated, "POST", path, `{"endpoint":"gone","calls":1}`); made["credited"] != 1.0 {
+		t.Errorf("a credit of an endpoint that the configuration does not have any more: got %v", made)
+	}
 	g.Advance(24 * time.Hour)
 	credit(`{"endpoint":"convert","calls":2,"id":"one"}`, 2) // repeated behind midnight
 	g.take(t, "convert", 1)
@@ -168,9 +172,9 @@ func TestCredit(t *testing.T) {
 	var got []string
 	for _, row := range rows.([]any) {
 		row := row.(map[string]any)
-		got = append(got, fmt.Sprint(row["day"], " ", row["calls"], " ", row["credited"]))
+		got = append(got, fmt.Sprint(row["day"], " ", row["endpoint"], " ", row["calls"], " ", row["credited"]))
 	}
-	if want := "2126-11-20 5 5, 2126-11-21 8 8, 2126-11-22 1 0"; strings.Join(got, ", ") != want {
+	if want := "2126-11-20 convert 5 5, 2126-11-21 convert 8 8, 2126-11-21 gone 2 1, 2126-11-22 convert 1 0"; strings.Join(got, ", ") != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
