@@ -38,7 +38,7 @@ func changeAccounts(s badgerstore.TestStore) {
 					_, err = s.Take(ctx, store.Call{Account: changedAccount(caller), Endpoint: "convert", At: now, Day: today}, nil, nil)
 				}
 				if err == nil {
-					err = s.Credit(ctx, changedAccount(caller), nil, today, map[string]int64{"convert": credited(number)})
+					err = s.Credit(ctx, changedAccount(caller), nil, today, "convert", credited(number))
 				}
 				if err != nil {
 					fmt.Fprintln(os.Stderr, err)

@@ -91,15 +91,17 @@ func (s *Store) loadedCounts(day calendar.Day, accounts, keys []string) (list []
 }
 
 // Credit implements book.Engine.
-func (s *Store) Credit(_ context.Context, account string, keys []string, day calendar.Day, totals map[string]int64) error {
+func (s *Store) Credit(_ context.Context, account string, keys []string, day calendar.Day, endpoint string, total int64) error {
 	defer s.lock(account)()
 	holders := []string{account, ledger.Holder(account, store.Credited)}
 	for _, key := range keys {
 		holders = append(holders, ledger.Holder(account, key))
 	}
-	var edits []ledger.Edit
-	for endpoint, total := range totals {
-		edits = append(edits, ledger.Edit{Endpoint: endpoint, Day: day, Holders: holders, Change: func(used []int64) {
+	return s.ledger.Use(func() error {
+		if !s.ledger.Exists(account) {
+			return nil
+		}
+		return s.ledger.Edit(ledger.Edit{Endpoint: endpoint, Day: day, Holders: holders, Change: func(used []int64) {
 			n := min(max(0, total-used[1]), used[0])
 			used[0] -= n
 			used[1] += n
@@ -107,12 +109,6 @@ func (s *Store) Credit(_ context.Context, account string, keys []string, day cal
 				used[i] = max(0, used[i]-n)
 			}
 		}})
-	}
-	return s.ledger.Use(func() error {
-		if !s.ledger.Exists(account) {
-			return nil
-		}
-		return s.ledger.Edit(edits...)
 	})
 }
 

@@ -37,8 +37,10 @@ func renewals(t *testing.T, s TestStore) error {
 	}
 	if err == nil && a.Plan == "starter" {
 		for _, day := range []calendar.Day{today, today - 9} {
-			if err := s.Credit(t.Context(), "acc_1", []string{"key_1"}, day, totals); err != nil {
-				return err
+			for endpoint, total := range totals {
+				if err := s.Credit(t.Context(), "acc_1", []string{"key_1"}, day, endpoint, total); err != nil {
+					return err
+				}
 			}
 		}
 		if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
@@ -211,7 +213,7 @@ func TestCountsDuringCredits(t *testing.T) {
 		done.Go(func() {
 			defer stop.Store(true)
 			for total := range int64(200) {
-				if err := s.Credit(t.Context(), "acc_1", nil, day, map[string]int64{"convert": total}); err != nil {
+				if err := s.Credit(t.Context(), "acc_1", nil, day, "convert", total); err != nil {
 					t.Error(err)
 				}
 			}

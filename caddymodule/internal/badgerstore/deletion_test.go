@@ -196,7 +196,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(TestStore) error{
 		"a credit of a day that is not in memory": func(s TestStore) error {
-			return s.Credit(t.Context(), "acc_1", nil, today, map[string]int64{"convert": 1})
+			return s.Credit(t.Context(), "acc_1", nil, today, "convert", 1)
 		},
 		"a deletion":   func(s TestStore) error { return s.DeleteAccount(t.Context(), "acc_1") },
 		"a revocation": func(s TestStore) error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) },

@@ -261,10 +261,10 @@ func TestSyncs(t *testing.T) {
 				return err
 			}},
 			{"credit", 0, 1, func() error {
-				return s.Credit(t.Context(), "acc_1", []string{"key_1"}, today, map[string]int64{"convert": 1, "rates": 1})
+				return s.Credit(t.Context(), "acc_1", []string{"key_1"}, today, "convert", 1)
 			}},
 			{"credit of a day that is not in memory", 1, 1, func() error {
-				return s.Credit(t.Context(), "acc_1", []string{"key_1"}, today-1, map[string]int64{"convert": 1})
+				return s.Credit(t.Context(), "acc_1", []string{"key_1"}, today-1, "convert", 1)
 			}},
 			{"call of a key again", 0, takes, func() error {
 				ofKey := call("convert", today)

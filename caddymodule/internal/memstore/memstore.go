@@ -246,21 +246,18 @@ func (e *engine) CountsOfAccounts(_ context.Context, ids []string, first, last c
 	return list, nil
 }
 
-func (e *engine) Credit(_ context.Context, id string, keys []string, day calendar.Day, totals map[string]int64) error {
+func (e *engine) Credit(_ context.Context, id string, keys []string, day calendar.Day, endpoint string, total int64) error {
 	defer e.lock()()
 	if e.accounts[id] == nil {
 		return nil
 	}
-	counts := e.counts[id]
-	for endpoint, total := range totals {
-		of := store.Count{Day: day, Endpoint: endpoint}
-		used, credited := counter{"", of}, counter{store.Credited, of}
-		n := min(max(0, total-counts[credited]), counts[used])
-		counts[credited] += n
-		for _, key := range append([]string{""}, keys...) {
-			c := counter{key, of}
-			counts[c] = max(0, counts[c]-n)
-		}
+	counts, of := e.counts[id], store.Count{Day: day, Endpoint: endpoint}
+	used, credited := counter{"", of}, counter{store.Credited, of}
+	n := min(max(0, total-counts[credited]), counts[used])
+	counts[credited] += n
+	for _, key := range append([]string{""}, keys...) {
+		c := counter{key, of}
+		counts[c] = max(0, counts[c]-n)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func TestCreateAgain(t *testing.T) {
 			_, err := gate.Take(t.Context(), call, nil, nil)
 			check(t, err)
 			if round < 2 {
-				check(t, gate.Engine.Credit(t.Context(), account, []string{call.Key}, call.Day, map[string]int64{"convert": 2}))
+				check(t, gate.Engine.Credit(t.Context(), account, []string{call.Key}, call.Day, "convert", 2))
 			}
 			if round > 0 {
 				check(t, late.GiveBack(t.Context(), first)) // changes nothing: its account is another one

@@ -130,7 +130,7 @@ func TestCreditWithoutReplica(t *testing.T) {
 	await(t, "a call", func() bool { return takeOne(t, gates[0]) == nil })
 	check(t, replica.Pause())
 	credit := func(gate int) error {
-		return gates[gate].Engine.Credit(t.Context(), account, nil, today(), map[string]int64{"convert": 1})
+		return gates[gate].Engine.Credit(t.Context(), account, nil, today(), "convert", 1)
 	}
 	for i := range gates {
 		if err := credit(i); !errors.Is(err, store.ErrUnavailable) {

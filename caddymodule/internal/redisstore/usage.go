@@ -109,16 +109,12 @@ func appendCounts(list []store.StoredCount, hash rueidis.RedisMessage, of store.
 }
 
 // Credit implements book.Engine.
-func (s *Store) Credit(ctx context.Context, account string, keys []string, day calendar.Day, totals map[string]int64) error {
+func (s *Store) Credit(ctx context.Context, account string, keys []string, day calendar.Day, endpoint string, total int64) error {
 	month, ofMonth := dateOf(day)
 	names := []string{s.accountKey(account)}
 	for _, holder := range append([]string{store.Credited, ""}, keys...) {
 		names = append(names, s.countsKey(account, holder, month))
 	}
-	args := []string{ofMonth, decimal(countsExpire(day))}
-	for endpoint, total := range totals {
-		args = append(args, endpoint, decimal(total))
-	}
-	_, err := s.client.runWrite(ctx, creditScript, names, args)
+	_, err := s.client.runWrite(ctx, creditScript, names, []string{ofMonth, endpoint, decimal(total), decimal(countsExpire(day))})
 	return err
 }

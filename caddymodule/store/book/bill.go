@@ -63,7 +63,7 @@ func (b *Book) CloseAccount(ctx context.Context, at time.Time, id string, first,
 		return b.ChangeOne(ctx, at, id, func(*Account) error { return store.ErrNotFound })
 	}
 	if err == nil {
-		err = b.AsStored().finishCredits(ctx, a)
+		err = b.AsStored().moveCredits(ctx, a, totalPrefix)
 	}
 	if err != nil {
 		return err

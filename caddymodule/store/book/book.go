@@ -118,11 +118,7 @@ func (b *Book) ImportKeys(ctx context.Context, at time.Time, keys []Key, created
 // WasImported tells whether an imported key ended within store.RevokedFor and
 // is no longer in the document of its account. Account.Import refuses it.
 func (b *Book) WasImported(ctx context.Context, account, id string) (bool, error) {
-	rows, err := b.GetRows(ctx, Space{Account: account}, endedRow(id))
-	if err != nil {
-		return false, err
-	}
-	return rows[0].Value != nil, nil
+	return b.readRow(ctx, Space{Account: account}, endedRow(id), new(bool))
 }
 
 // Holder returns the account that has a key with this hash that is live at a
@@ -206,6 +202,18 @@ func (b *Book) retryEvents(ctx context.Context, step func() error) error {
 	b.changingEvents.Lock()
 	defer b.changingEvents.Unlock()
 	return retry(ctx, step)
+}
+
+// readRow decodes the value of a row, and tells whether there is one.
+func (b *Book) readRow(ctx context.Context, of Space, key string, value any) (found bool, err error) {
+	rows, err := b.GetRows(ctx, of, key)
+	if err != nil || rows[0].Value == nil {
+		return false, err
+	}
+	if err := decode(rows[0].Value, value); err != nil {
+		return false, fmt.Errorf("row %.80q: %w", key, err)
+	}
+	return true, nil
 }
 
 // commitOne is Commit for one batch.

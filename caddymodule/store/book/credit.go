@@ -30,13 +30,12 @@ type Credit struct {
 // of store.Credited: then a process ended before it had moved the counts, and
 // the next credit of that endpoint and day does it.
 const (
-	creditPrefix = "credit "   // and the id of a credit; its value is the credit
-	totalPrefix  = "credited " // day, space and endpoint; the sum of all credits
+	creditPrefix = "credit "  // and the id of a credit; its value is the credit
+	totalPrefix  = "credited" // day and endpoint, each after a space; the sum of all credits
 )
 
-func totalRow(day calendar.Day, endpoint string) string {
-	return totalPrefix + day.String() + " " + endpoint
-}
+// totalsOn is what the keys of the totals of a day begin with, before a space.
+func totalsOn(day calendar.Day) string { return totalPrefix + " " + day.String() }
 
 // Credit gives calls of one day back in all limits, those of keys included.
 // Paces do not change. A credit with an id that the account had before is made
@@ -50,10 +49,7 @@ func totalRow(day calendar.Day, endpoint string) string {
 func (b *Book) Credit(ctx context.Context, at time.Time, account, id string, credits []Credit, record func(a *Account, made []Credit)) (made []Credit, err error) {
 	names := b.names().Endpoints
 	renamed := func(list []Credit, to func(string) string) []Credit {
-		list = slices.Clone(list)
-		for i := range list {
-			list[i].Endpoint = to(list[i].Endpoint)
-		}
+		list, _ = translate(list, to, func(c *Credit) *string { return &c.Endpoint })
 		return list
 	}
 	err = retry(ctx, func() error {
@@ -88,111 +84,87 @@ func (b *Book) credit(ctx context.Context, at time.Time, account, id string, cre
 	if err != nil {
 		return nil, err
 	}
-	made := slices.Clone(credits)
-	before, err := b.creditOf(ctx, account, id)
+	before, made := Credit{}, slices.Clone(credits)
+	repeated, err := b.readRow(ctx, Space{Account: account}, creditPrefix+id, &before) // no row without an id
+	switch {
+	case err != nil:
+		return nil, err
+	case repeated && (len(made) != 1 || made[0].Endpoint != before.Endpoint || made[0].Calls != before.Calls):
+		return nil, ErrOtherCredit
+	case repeated:
+		return []Credit{before}, b.moveCredits(ctx, a, totalsOn(before.Day))
+	case len(made) == 0:
+		return nil, nil
+	}
+	writes, err := b.addToTotals(ctx, account, made)
 	if err != nil {
 		return nil, err
 	}
-	if before != nil {
-		if len(made) != 1 || made[0].Endpoint != before.Endpoint || made[0].Calls != before.Calls {
-			return nil, ErrOtherCredit
+	if id != "" {
+		row := Row{Key: creditPrefix + id, Value: encode(made[0]), Expires: at.AddDate(0, 0, store.CountsFor)}
+		writes = append(writes, Write{Row: row, Check: true})
+	}
+	// That of the engine, whose ErrConflict is tried again.
+	err = b.Engine.Change(ctx, at, []string{account}, func(_ int, a *Account) error {
+		if !a.Exists {
+			return store.ErrNotFound
 		}
-		made[0] = *before
-	}
-	if len(made) == 0 {
-		return nil, nil
-	}
-	totals, writes, err := b.totals(ctx, account, made, before == nil)
+		a.Rows = append(a.Rows, writes...)
+		record(a, made)
+		return nil
+	})[0]
 	if err != nil {
 		return nil, err
 	}
-	if before == nil {
-		if id != "" {
-			row := Row{Key: creditPrefix + id, Value: encode(made[0]), Expires: at.AddDate(0, 0, store.CountsFor)}
-			writes = append(writes, Write{Row: row, Check: true})
-		}
-		// That of the engine, whose ErrConflict is tried again.
-		err = b.Engine.Change(ctx, at, []string{account}, func(_ int, a *Account) error {
-			if !a.Exists {
-				return store.ErrNotFound
-			}
-			a.Rows = append(a.Rows, writes...)
-			record(a, made)
-			return nil
-		})[0]
-		if err != nil {
-			return nil, err
-		}
-	}
-	return made, b.Engine.Credit(ctx, account, a.Counted(), made[0].Day, totals)
+	return made, b.moveCredits(ctx, a, totalsOn(made[0].Day))
 }
 
-// creditOf returns the credit of an account with an id, nil if there is none.
-func (b *Book) creditOf(ctx context.Context, account, id string) (*Credit, error) {
-	if id == "" {
-		return nil, nil
-	}
-	rows, err := b.GetRows(ctx, Space{Account: account}, creditPrefix+id)
-	if err != nil || rows[0].Value == nil {
-		return nil, err
-	}
-	credit := &Credit{}
-	return credit, decode(rows[0].Value, credit)
-}
-
-// totals returns what is credited in all of the endpoints of credits. If they are
-// new, it includes them: it sets how much each gives back, and returns the writes
-// of the new totals.
-func (b *Book) totals(ctx context.Context, account string, credits []Credit, isNew bool) (totals map[string]int64, writes []Write, err error) {
+// addToTotals sets how much each of the new credits of a day gives back, and
+// returns the writes of the totals with them.
+func (b *Book) addToTotals(ctx context.Context, account string, credits []Credit) (writes []Write, err error) {
 	day, keys := credits[0].Day, make([]string, len(credits))
 	for i, c := range credits {
-		keys[i] = totalRow(day, c.Endpoint)
+		keys[i] = totalsOn(day) + " " + c.Endpoint
 	}
 	rows, err := b.GetRows(ctx, Space{Account: account}, keys...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	counts, err := b.CountsOfAccounts(ctx, []string{account}, day, day)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	totals = map[string]int64{}
 	for i := range credits {
 		c := &credits[i]
-		var total, called, credited int64
+		var total, used, credited int64
 		if rows[i].Value != nil {
 			if err := decode(rows[i].Value, &total); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
 		for _, n := range counts {
-			if n.Endpoint == c.Endpoint && (n.Key == "" || n.Key == store.Credited) {
-				called += n.Used
-				if n.Key == store.Credited {
-					credited = n.Used
-				}
+			switch {
+			case n.Endpoint == c.Endpoint && n.Key == "":
+				used = n.Used
+			case n.Endpoint == c.Endpoint && n.Key == store.Credited:
+				credited = n.Used
 			}
 		}
 		total = max(total, credited)
-		if isNew {
-			c.Credited = min(c.Calls, max(0, called-total))
-			total += c.Credited
-			row := Row{Key: keys[i], Value: encode(total), Expires: (day + store.CountsFor + 1).UTC()}
-			writes = append(writes, Write{Row: row, Check: true, Old: rows[i].Value})
-		}
-		totals[c.Endpoint] = total
+		c.Credited = min(c.Calls, max(0, used+credited-total))
+		row := Row{Key: keys[i], Value: encode(total + c.Credited), Expires: (day + store.CountsFor + 1).UTC()}
+		writes = append(writes, Write{Row: row, Check: true, Old: rows[i].Value})
 	}
-	return totals, writes, nil
+	return writes, nil
 }
 
-// finishCredits moves the counts of credits that a process made and did not move
-// before it ended.
-func (b *Book) finishCredits(ctx context.Context, a *Account) error {
-	rows, err := b.Scan(ctx, maxTotals, Range{Space{Account: a.ID}, totalPrefix, totalPrefix + "~"})
+// moveCredits moves the counts of the credits in the totals with a prefix. Those
+// that were moved before do not change.
+func (b *Book) moveCredits(ctx context.Context, a *Account, prefix string) error {
+	rows, err := b.Scan(ctx, maxTotals, Range{Space{Account: a.ID}, prefix + " ", prefix + "!"})
 	if err != nil {
 		return err
 	}
-	totals := map[calendar.Day]map[string]int64{}
 	for _, row := range rows[0] {
 		words := strings.Split(row.Key, " ")
 		if len(words) != 3 {
@@ -206,13 +178,7 @@ func (b *Book) finishCredits(ctx context.Context, a *Account) error {
 		if err != nil {
 			return fmt.Errorf("row %.80q: %w", row.Key, err)
 		}
-		if totals[day] == nil {
-			totals[day] = map[string]int64{}
-		}
-		totals[day][words[2]] = total
-	}
-	for day, of := range totals {
-		if err := b.Engine.Credit(ctx, a.ID, a.Counted(), day, of); err != nil {
+		if err := b.Engine.Credit(ctx, a.ID, a.Counted(), day, words[2], total); err != nil {
 			return err
 		}
 	}

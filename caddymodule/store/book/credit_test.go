@@ -46,6 +46,10 @@ func billed(t *testing.T, b *book.Book) book.Bill {
 	return bills[0]
 }
 
+func closing(t *testing.T, b *book.Book) error {
+	return b.CloseAccount(t.Context(), time.Now(), "acc_1", creditDay, creditDay, func(*book.Account, []book.Bill) {})
+}
+
 // TestCreditBeforeRename: calls that were counted under the new name, by a
 // configuration that had no rename yet, are in no limit. They are not credited.
 func TestCreditBeforeRename(t *testing.T) {
@@ -66,14 +70,14 @@ type breaking struct {
 	next func() error
 }
 
-func (b *breaking) Credit(ctx context.Context, account string, keys []string, day calendar.Day, totals map[string]int64) error {
+func (b *breaking) Credit(ctx context.Context, account string, keys []string, day calendar.Day, endpoint string, total int64) error {
 	if next := b.next; next != nil {
 		b.next = nil
 		if err := next(); err != nil {
 			return err
 		}
 	}
-	return b.Engine.Credit(ctx, account, keys, day, totals)
+	return b.Engine.Credit(ctx, account, keys, day, endpoint, total)
 }
 
 // TestCreditInterrupted: a credit whose counts were not moved before the process
@@ -86,9 +90,7 @@ func TestCreditInterrupted(t *testing.T) {
 			_, err := credit(t, b, 4)
 			return err
 		},
-		"closed": func(t *testing.T, b *book.Book) error {
-			return b.CloseAccount(t.Context(), time.Now(), "acc_1", creditDay, creditDay, func(*book.Account, []book.Bill) {})
-		},
+		"closed": closing,
 	} {
 		e := &breaking{Engine: memstore.New(), next: func() error { return errEnded }}
 		b := book.New(e, slog.New(slog.DiscardHandler))
@@ -107,10 +109,52 @@ func TestCreditInterrupted(t *testing.T) {
 	e := &breaking{Engine: memstore.New()}
 	b := book.New(e, slog.New(slog.DiscardHandler))
 	called(t, b, 5)
-	e.next = func() error {
-		return b.CloseAccount(t.Context(), time.Now(), "acc_1", creditDay, creditDay, func(*book.Account, []book.Bill) {})
-	}
+	e.next = func() error { return closing(t, b) }
 	if credited, err := credit(t, b, 5); err != nil || billed(t, b).Credited != credited {
 		t.Errorf("closed meanwhile: the credit says %d, %v, the bill %+v", credited, err, billed(t, b))
+	}
+}
+
+// TestCreditOfLostTotal: a credit does not count on calls that were credited
+// before, also if their total is lost.
+func TestCreditOfLostTotal(t *testing.T) {
+	t.Parallel()
+	b := book.New(memstore.New(), slog.New(slog.DiscardHandler))
+	called(t, b, 5)
+	if err := b.Engine.Credit(t.Context(), "acc_1", nil, creditDay, "convert", 3); err != nil {
+		t.Fatal(err)
+	}
+	credited, err := credit(t, b, 4)
+	if bill := billed(t, b); err != nil || credited != 2 || bill.Calls != 5 || bill.Credited != 5 {
+		t.Errorf("the credit says %d, %v, the bill %+v", credited, err, bill)
+	}
+}
+
+// TestBillsExpire: what is kept of a credit and of a closed account is deleted
+// when its counts are, and not before.
+func TestBillsExpire(t *testing.T) {
+	t.Parallel()
+	b := book.New(memstore.New(), slog.New(slog.DiscardHandler))
+	called(t, b, 5)
+	_, err := credit(t, b, 4)
+	if err == nil {
+		err = closing(t, b)
+	}
+	called(t, b, 5)
+	if _, err2 := credit(t, b, 4); err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	rows, soonest := 0, time.Now().AddDate(0, 0, store.CountsFor-1)
+	err = b.Dump(t.Context(), func(p book.Piece) error {
+		if p.Row == nil {
+			return nil
+		}
+		if rows++; p.Row.Expires.Before(soonest) || p.Row.Expires.After(soonest.AddDate(0, 0, 3)) {
+			t.Errorf("row %q expires at %v", p.Row.Key, p.Row.Expires)
+		}
+		return nil
+	})
+	if err != nil || rows != 3 {
+		t.Errorf("got %d rows, %v, want those of a credit, of a total and of a closed account", rows, err)
 	}
 }

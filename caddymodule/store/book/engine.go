@@ -46,14 +46,14 @@ type Engine interface {
 	// accounts and days are in memory at once.
 	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.StoredCount, error)
 
-	// Credit raises what is credited of endpoints on a day to totals. For
-	// each endpoint it is one atomic step: the counter of store.Credited grows
-	// to the total, but by at most what the account has used. The counter of
-	// the account, and those of keys, which are given by their CountsAs, fall
-	// by as much, none below zero. What is credited already is not credited
-	// again, so that a credit can be repeated. Paces do not change. It does
-	// nothing without an account. When Credit returns, it is durable.
-	Credit(ctx context.Context, account string, keys []string, day calendar.Day, totals map[string]int64) error
+	// Credit raises what is credited of an endpoint on a day to a total, in one
+	// atomic step: the counter of store.Credited grows to the total, but by at
+	// most what the account has used. The counter of the account, and those of
+	// keys, which are given by their CountsAs, fall by as much, none below
+	// zero. What is credited already is not credited again, so that a credit
+	// can be repeated. Paces do not change. It does nothing without an account.
+	// When Credit returns, it is durable.
+	Credit(ctx context.Context, account string, keys []string, day calendar.Day, endpoint string, total int64) error
 
 	// Change changes up to store.MaxBatch documents, each in one atomic
 	// step, and returns an error or nil for each. The ids are distinct. It

@@ -283,12 +283,8 @@ func (c *eventWrites) update(row Row, e *store.Event, edit func(*store.Event)) {
 
 // queuedEvent reads a queued event, nil if there is none.
 func (b *Book) queuedEvent(ctx context.Context, id string) (row Row, e *store.Event, err error) {
-	known, err := b.GetRows(ctx, eventSpace, knownRow(id))
-	if err != nil || known[0].Value == nil {
-		return row, nil, err
-	}
 	var key string
-	if err := decode(known[0].Value, &key); err != nil || key == "" {
+	if _, err := b.readRow(ctx, eventSpace, knownRow(id), &key); err != nil || key == "" {
 		return row, nil, err
 	}
 	rows, err := b.GetRows(ctx, eventSpace, key)

@@ -85,7 +85,7 @@ func newValue(of Space, key string) any {
 		return new(bool)
 	case ofAccount && strings.HasPrefix(key, creditPrefix):
 		return new(Credit)
-	case ofAccount && strings.HasPrefix(key, totalPrefix):
+	case ofAccount && strings.HasPrefix(key, totalPrefix+" "):
 		return new(int64)
 	case of == closedSpace:
 		return new(Closed)
@@ -93,7 +93,7 @@ func newValue(of Space, key string) any {
 		return new(int64)
 	case of == eventSpace:
 		return newEventValue(key)
-	case of == timezoneSpace && key == timezoneRow:
+	case of == timezoneSpace && key == timezoneSpace.Name:
 		return new(Timezone)
 	}
 	return nil

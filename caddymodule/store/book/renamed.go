@@ -179,12 +179,8 @@ func sum[T comparable](list []T, names store.Names, count func(*T) *store.Count)
 }
 
 // Credit implements Engine.
-func (r *renamed) Credit(ctx context.Context, account string, keys []string, day calendar.Day, totals map[string]int64) error {
-	stored := make(map[string]int64, len(totals))
-	for endpoint, total := range totals {
-		stored[r.names.Endpoints.Oldest(endpoint)] = total
-	}
-	return r.Engine.Credit(ctx, account, keys, day, stored)
+func (r *renamed) Credit(ctx context.Context, account string, keys []string, day calendar.Day, endpoint string, total int64) error {
+	return r.Engine.Credit(ctx, account, keys, day, r.names.Endpoints.Oldest(endpoint), total)
 }
 
 // Change implements Engine.

@@ -100,7 +100,7 @@ func TestRenamed(t *testing.T) {
 
 	take := func(b *book.Book, endpoint string, want bool) {
 		t.Helper()
-		call := store.Call{Account: "acc_1", Endpoint: endpoint, Day: 20_000, At: now}
+		call := store.Call{Account: "acc_1", Endpoint: endpoint, Day: creditDay, At: now}
 		got, err := b.Take(t.Context(), call, []store.Limit{limit(endpoint, store.Day, 3), limit(endpoint, store.Hour, 9)}, make([]store.Room, 2))
 		if err != nil || got != want {
 			t.Errorf("a call of %s: got %v, %v, want %v", endpoint, got, err, want)
@@ -111,7 +111,7 @@ func TestRenamed(t *testing.T) {
 	take(today, "convert", true)
 	take(b, "change", true)
 	take(today, "convert", false)
-	if err := today.GiveBack(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: 20_000}); err != nil {
+	if err := today.GiveBack(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: creditDay}); err != nil {
 		t.Error(err)
 	}
 	take(b, "change", true)
@@ -119,12 +119,12 @@ func TestRenamed(t *testing.T) {
 	take(b, "exchange", true) // by a configuration that had no rename yet
 	take(today, "other", true)
 
-	counts, err := today.CountsOfAccounts(t.Context(), []string{"acc_1"}, 20_000, 20_000)
+	counts, err := today.CountsOfAccounts(t.Context(), []string{"acc_1"}, creditDay, creditDay)
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.SortFunc(counts, func(x, y store.StoredCount) int { return cmp.Compare(x.Endpoint, y.Endpoint) })
-	wantList(t, "counts", []string{fmt.Sprint(counts)}, "[{acc_1  {2024-10-04 convert 4}} {acc_1  {2024-10-04 other 1}}]")
+	wantList(t, "counts", []string{fmt.Sprint(counts)}, fmt.Sprintf("[{acc_1  {%[1]v convert 4}} {acc_1  {%[1]v other 1}}]", creditDay))
 	recent, err := today.Recent(t.Context(), "acc_1", time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestRenamed(t *testing.T) {
 		book     *book.Book
 		endpoint string
 	}{{b, "change"}, {today, "convert"}} { // once, as it has an id
-		credit := []book.Credit{{Day: 20_000, Endpoint: of.endpoint, Calls: 2}}
+		credit := []book.Credit{{Day: creditDay, Endpoint: of.endpoint, Calls: 2}}
 		if made, err := of.book.Credit(t.Context(), now, "acc_1", "credit_1", credit, func(*book.Account, []book.Credit) {}); err != nil || made[0].Credited != 2 {
 			t.Errorf("a credit of %s: got %+v, %v", of.endpoint, made, err)
 		}
@@ -147,7 +147,7 @@ func TestRenamed(t *testing.T) {
 	take(today, "convert", true)
 	take(today, "convert", true)
 	take(today, "convert", false)
-	if stored, err := today.AsStored().Counts(t.Context(), "acc_1", "", 20_000, 20_000); err != nil || len(stored) != 3 {
+	if stored, err := today.AsStored().Counts(t.Context(), "acc_1", "", creditDay, creditDay); err != nil || len(stored) != 3 {
 		t.Errorf("got %v, %v, want the counts of three names", stored, err)
 	}
 }

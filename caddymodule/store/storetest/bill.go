@@ -51,10 +51,10 @@ func (s *suite) credits() {
 	s.takeList(costing(on(call, day-1), 7), nil, true)
 	s.takeList(costing(on(call, old), 4), nil, true)
 	s.takeList(costing(rates, 3), nil, true)
-	credit := func(day calendar.Day, totals map[string]int64) {
+	credit := func(day calendar.Day, endpoint string, total int64) {
 		s.Helper()
 		for range 2 {
-			s.must(s.store.Engine.Credit(s.Context(), "acc_1", []string{"key_1", "key_none"}, day, totals))
+			s.must(s.store.Engine.Credit(s.Context(), "acc_1", []string{"key_1", "key_none"}, day, endpoint, total))
 		}
 	}
 	wantKey := func(used, credited int64) {
@@ -63,16 +63,18 @@ func (s *suite) credits() {
 		s.wantUsed(byKey(call, store.Credited), credited)
 	}
 	s.takeList(call, limits, true, 14, 17, 31, 34)
-	credit(day, map[string]int64{"convert": 2, "unknown": 5})
+	credit(day, "convert", 2)
+	credit(day, "unknown", 5)
 	wantKey(1, 2)
 	s.takeList(call, limits, true, 15, 18, 32, 35)
-	credit(day, map[string]int64{"convert": 1}) // less than before
-	credit(day, map[string]int64{"convert": 5, "rates": 3})
+	credit(day, "convert", 1) // less than before
+	credit(day, "convert", 5)
+	credit(day, "rates", 3)
 	wantKey(0, 5)
 	s.takeList(call, limits, true, 17, 20, 37, 40)
-	credit(day-1, map[string]int64{"convert": 100}) // more than there is
-	credit(old, map[string]int64{"convert": 1})
-	s.must(s.store.Engine.Credit(s.Context(), "acc_unknown", nil, day, map[string]int64{"convert": 1}))
+	credit(day-1, "convert", 100) // more than there is
+	credit(old, "convert", 1)
+	s.must(s.store.Engine.Credit(s.Context(), "acc_unknown", nil, day, "convert", 1))
 	check := func() {
 		s.Helper()
 		wantKey(0, 5)
@@ -90,8 +92,8 @@ func (s *suite) credits() {
 	s.takeList(costing(call, 0), limits, true, 16, 26, 36, 46)
 }
 
-// creditsUnderLoad: calls and credits at once lose no call, and of equal credits
-// at once one is made.
+// creditsUnderLoad: calls and credits at once lose no call and no credit, and of
+// equal credits at once one is made.
 func (s *suite) creditsUnderLoad() {
 	const callers = 8
 	s.account("acc_1")
@@ -99,7 +101,18 @@ func (s *suite) creditsUnderLoad() {
 	key.Limits = []store.Limit{{Endpoint: "convert", Period: store.Day, Max: 1000, OfKey: true}}
 	s.create(key)
 	call := byKey(s.call("acc_1", "convert"), key.ID)
+	var given int64
 	var admitted, recorded atomic.Int64
+	credit := func(caller, i int) (book.Credit, error) { // of two callers
+		id := fmt.Sprintf("credit_%d_%d", caller/2, i)
+		made, err := s.store.Credit(s.Context(), s.now, "acc_1", id, []book.Credit{{Day: s.today, Endpoint: "convert", Calls: 2}}, func(*book.Account, []book.Credit) {
+			recorded.Add(1)
+		})
+		if err != nil || len(made) != 1 || made[0].Credited > 2 {
+			return book.Credit{}, fmt.Errorf("got %+v, %w", made, err)
+		}
+		return made[0], nil
+	}
 	s.together(callers, func(caller int) error {
 		for i := range rounds(200) {
 			ok, err := s.store.Take(s.Context(), call, nil, nil)
@@ -107,41 +120,34 @@ func (s *suite) creditsUnderLoad() {
 				return cmp.Or(err, errors.New("a call without limits was refused"))
 			}
 			admitted.Add(1)
-			if i%3 > 0 {
-				continue
-			}
-			credit := book.Credit{Day: s.today, Endpoint: "convert", Calls: 2}
-			_, err = s.store.Credit(s.Context(), s.now, "acc_1", fmt.Sprint("credit_", i), []book.Credit{credit}, func(*book.Account, []book.Credit) {})
-			if err != nil {
-				return err
+			if i%3 == 0 {
+				if _, err := credit(caller, i); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
 	})
-	ids := 0
-	for i := range rounds(200) {
-		if i%3 > 0 {
-			continue
-		}
-		ids++
-		made, err := s.store.Credit(s.Context(), s.now, "acc_1", fmt.Sprint("credit_", i), []book.Credit{{Day: s.today, Endpoint: "convert", Calls: 2}}, func(*book.Account, []book.Credit) {
-			recorded.Add(1)
-		})
-		s.must(err)
-		if len(made) != 1 || made[0].Credited > 2 {
-			s.Errorf("credit %d again: got %+v", i, made)
+	recorded.Store(0)
+	for caller := 0; caller < callers; caller += 2 {
+		for i := 0; i < rounds(200); i += 3 {
+			again, err := credit(caller, i)
+			s.must(err)
+			given += again.Credited
 		}
 	}
 	bills, _, err := s.store.Bills(s.Context(), "", 10, s.today, s.today)
 	s.must(err)
-	if len(bills) != 1 || bills[0].Calls != admitted.Load() || bills[0].Credited > int64(2*ids) || bills[0].Credited == 0 || recorded.Load() != 0 {
-		s.Errorf("after %d calls and %d credits of 2: got %+v, and %d credits were made again", admitted.Load(), ids, bills, recorded.Load())
+	if len(bills) != 1 || bills[0].Calls != admitted.Load() || bills[0].Credited != given || bills[0].Credited == 0 || recorded.Load() != 0 {
+		s.Errorf("after %d calls and credits of %d: got %+v, and %d credits were made again", admitted.Load(), given, bills, recorded.Load())
 	}
 	left := bills[0].Calls - bills[0].Credited
 	s.wantUsed(call, left)
 	s.wantUsed(byKey(call, ""), left)
-	_, err = s.store.Credit(s.Context(), s.now, "acc_1", "credit_0", []book.Credit{{Day: s.today, Endpoint: "convert", Calls: 3}}, nil)
-	s.wantError("another credit with the same id", err, book.ErrOtherCredit)
+	for _, other := range []book.Credit{{Day: s.today, Endpoint: "convert", Calls: 3}, {Day: s.today, Endpoint: "rates", Calls: 2}} {
+		_, err = s.store.Credit(s.Context(), s.now, "acc_1", "credit_0_0", []book.Credit{other}, nil)
+		s.wantError("another credit with the same id", err, book.ErrOtherCredit)
+	}
 	_, err = s.store.Credit(s.Context(), s.now, "acc_2", "", []book.Credit{{Day: s.today, Endpoint: "convert", Calls: 3}}, nil)
 	s.wantError("a credit of no account", err, store.ErrNotFound)
 }
@@ -192,7 +198,7 @@ func (s *suite) closedAccounts() {
 	s.takeList(costing(call, 5), nil, true)
 	s.takeList(costing(byKey(call, "key_1"), 2), nil, true)
 	s.takeList(costing(on(call, old), 4), nil, true)
-	s.must(s.store.Engine.Credit(s.Context(), "acc_1", nil, day, map[string]int64{"convert": 1}))
+	s.must(s.store.Engine.Credit(s.Context(), "acc_1", nil, day, "convert", 1))
 	end(6)
 	s.must(s.store.GiveBack(s.Context(), late))
 	s.wantBills(old, day, bill("starter", true, day, 6, 1), bill("starter", true, old, 4, 0), other)

@@ -93,7 +93,7 @@ func (s *suite) closed() {
 		"HolderOfKey":  func() error { _, err := st.HolderOfKey(ctx, key.ID); return err },
 		"Totals":       func() error { _, err := st.Totals(ctx); return err },
 		"Counts":       func() error { _, err := st.Counts(ctx, "acc_1", "", s.today, s.today); return err },
-		"Credit":       func() error { return st.Credit(ctx, "acc_1", nil, s.today, map[string]int64{"convert": 1}) },
+		"Credit":       func() error { return st.Credit(ctx, "acc_1", nil, s.today, "convert", 1) },
 		"GetRows":      func() error { _, err := st.GetRows(ctx, space, "row"); return err },
 		"Scan":         func() error { _, err := st.Scan(ctx, 1, book.Range{Space: space}); return err },
 		"Commit": func() error {
