@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -23,22 +22,6 @@ type Bill struct {
 	// Calls is the calls by their cost, and Credited how many of them were
 	// given back by credits. What limits see is the difference.
 	Calls, Credited int64
-}
-
-// compare orders bills by account, day and endpoint. Those of a closed account
-// come before those of the account that has the id now.
-func (b *Bill) compare(other *Bill) int {
-	return cmp.Or(
-		cmp.Compare(b.Account, other.Account), cmp.Compare(other.closed(), b.closed()),
-		cmp.Compare(b.Day, other.Day), cmp.Compare(b.Endpoint, other.Endpoint),
-	)
-}
-
-func (b *Bill) closed() int {
-	if b.Closed {
-		return 1
-	}
-	return 0
 }
 
 // closedSpace has a row for each account that was closed in the last
@@ -68,15 +51,14 @@ func (b *Book) CloseAccount(ctx context.Context, at time.Time, id string, first,
 	if err != nil {
 		return err
 	}
-	closed := Closed{a.Plan, at}
-	called, err := b.billsOf(ctx, []string{id}, map[string]billed{id: {a, &closed}}, first, today)
+	called, err := b.billsOf(ctx, []string{id}, map[string]*Account{id: a}, nil, first, today)
 	if err != nil {
 		return err
 	}
 	called = slices.DeleteFunc(called, func(bill Bill) bool { return bill.Closed })
 	// First, so that no account is missing in Bills. The row of an account that
 	// is not deleted changes nothing.
-	row := Row{Key: id, Value: encode(closed), Expires: closed.At.AddDate(0, 0, store.CountsFor)}
+	row := Row{Key: id, Value: encode(Closed{a.Plan, at}), Expires: at.AddDate(0, 0, store.CountsFor)}
 	if err := commitOne(ctx, b.Engine, closedSpace, []Write{{Row: row}}); err != nil {
 		return err
 	}
@@ -102,20 +84,13 @@ func (b *Book) CloseAccount(ctx context.Context, at time.Time, id string, first,
 	return err
 }
 
-// billed is an account with bills: what is known of the one that has the id,
-// and of the last closed one. One of them can be nil.
-type billed struct {
-	account *Account
-	closed  *Closed
-}
-
 // Bills returns what up to limit accounts called on the days from first to
 // last, those with ids greater than after, also closed ones. They are in
 // ascending order of account, day and endpoint. next is the last of these
 // accounts, empty if there are no more.
 func (b *Book) Bills(ctx context.Context, after string, limit int, first, last calendar.Day) (list []Bill, next string, err error) {
 	// An account that is closed after this is in the rows.
-	accounts, err := b.List(ctx, after, limit+1, false)
+	found, err := b.List(ctx, after, limit+1, false)
 	if err != nil {
 		return nil, "", err
 	}
@@ -123,62 +98,64 @@ func (b *Book) Bills(ctx context.Context, after string, limit int, first, last c
 	if err != nil {
 		return nil, "", err
 	}
-	of := make(map[string]billed, len(accounts)+len(rows[0]))
-	for _, a := range accounts {
-		of[a.ID] = billed{account: a}
+	var ids []string
+	accounts, closed := map[string]*Account{}, map[string]Closed{}
+	for _, a := range found {
+		ids = append(ids, a.ID)
+		accounts[a.ID] = a
 	}
 	for _, row := range rows[0] {
-		closed := &Closed{}
-		if err := decode(row.Value, closed); err != nil {
+		var c Closed
+		if err := decode(row.Value, &c); err != nil {
 			return nil, "", err
 		}
-		of[row.Key] = billed{of[row.Key].account, closed}
+		ids = append(ids, row.Key)
+		closed[row.Key] = c
 	}
-	ids := slices.Sorted(maps.Keys(of))
-	if len(ids) > limit {
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) > limit {
 		ids = ids[:limit]
 		next = ids[limit-1]
 	}
-	list, err = b.billsOf(ctx, ids, of, first, last)
+	list, err = b.billsOf(ctx, ids, accounts, closed, first, last)
 	return list, next, err
 }
 
-func (b *Book) billsOf(ctx context.Context, ids []string, of map[string]billed, first, last calendar.Day) ([]Bill, error) {
+// billsOf returns the bills of some ids, in ascending order. Those of a closed
+// account come before those of the account that has the id now.
+func (b *Book) billsOf(ctx context.Context, ids []string, accounts map[string]*Account, closed map[string]Closed, first, last calendar.Day) (list []Bill, err error) {
 	counts, err := b.CountsOfAccounts(ctx, ids, first, last)
 	if err != nil {
 		return nil, err
 	}
-	type key struct {
-		account, endpoint string
-		day               calendar.Day
-		closed            bool
-	}
-	bills := map[key]*Bill{}
+	bills := map[Bill]*Bill{} // by the bill without calls
 	for _, c := range counts {
-		is := of[c.Account]
-		former := c.Key == store.Closed || c.Key == store.ClosedCredited
-		k := key{c.Account, c.Endpoint, c.Day, former || is.account == nil}
-		bill := bills[k]
+		a, key := accounts[c.Account], Bill{Account: c.Account, Day: c.Day, Endpoint: c.Endpoint}
+		if key.Closed = a == nil || c.Key == store.Closed || c.Key == store.ClosedCredited; key.Closed {
+			key.Plan = closed[c.Account].Plan
+		} else {
+			key.Label, key.Plan = a.Label, a.Plan
+		}
+		bill := bills[key]
 		if bill == nil {
-			bill = &Bill{Account: c.Account, Closed: k.closed, Day: c.Day, Endpoint: c.Endpoint}
-			switch {
-			case !k.closed:
-				bill.Label, bill.Plan = is.account.Label, is.account.Plan
-			case is.closed != nil:
-				bill.Plan = is.closed.Plan
-			}
-			bills[k] = bill
+			bill = new(key)
+			bills[key] = bill
 		}
 		bill.Calls += c.Used
 		if c.Key == store.Credited || c.Key == store.ClosedCredited {
 			bill.Credited += c.Used
 		}
 	}
-	list := make([]Bill, 0, len(bills))
 	for _, bill := range bills {
 		list = append(list, *bill)
 	}
-	slices.SortFunc(list, func(a, b Bill) int { return a.compare(&b) })
+	closedFirst := map[bool]int{true: -1}
+	slices.SortFunc(list, func(a, b Bill) int {
+		return cmp.Or(
+			cmp.Compare(a.Account, b.Account), cmp.Compare(closedFirst[a.Closed], closedFirst[b.Closed]),
+			cmp.Compare(a.Day, b.Day), cmp.Compare(a.Endpoint, b.Endpoint),
+		)
+	})
 	return list, nil
 }
 
@@ -188,16 +165,18 @@ func (b *Book) billsOf(ctx context.Context, ids []string, of map[string]billed, 
 func (b *Book) dumpClosed(ctx context.Context, ids []string, write func(Piece) error) error {
 	last := calendar.UTCDay(b.now()) + 1
 	for some := range slices.Chunk(ids, store.MaxBatch) {
-		counts, err := b.CountsOfAccounts(ctx, some, last-store.CountsFor-31, last)
-		if err != nil {
-			return err
-		}
+		// Before the counts: if another account gets the id meanwhile, the counts
+		// of the closed one move.
 		isNew := map[string]bool{}
 		for _, id := range some {
 			_, err := b.Get(ctx, id)
 			if isNew[id] = err == nil; err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
 			}
+		}
+		counts, err := b.CountsOfAccounts(ctx, some, last-store.CountsFor-31, last)
+		if err != nil {
+			return err
 		}
 		for _, c := range counts {
 			if isNew[c.Account] && (c.Key == "" || c.Key == store.Credited) {
