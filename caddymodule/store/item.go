@@ -43,6 +43,9 @@ const (
 	ClosedCredited = "~closed-credited"
 )
 
+// OwnCounts are the Keys of counts that are of no key, in ascending order.
+var OwnCounts = []string{"", Closed, ClosedCredited, Credited}
+
 // Totals are numbers of the whole store.
 type Totals struct {
 	Accounts int

@@ -14,10 +14,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// ownCounts are the keys of an account's counts that are not of its keys, in
-// ascending order.
-var ownCounts = []string{"", store.Closed, store.ClosedCredited, store.Credited}
-
 // Counts implements book.Engine.
 func (s *Store) Counts(_ context.Context, account, key string, first, last calendar.Day) (list []store.Count, err error) {
 	counts, err := s.countsFrom(first, last, []string{account}, []string{key})
@@ -29,7 +25,7 @@ func (s *Store) Counts(_ context.Context, account, key string, first, last calen
 
 // CountsOfAccounts implements book.Engine.
 func (s *Store) CountsOfAccounts(_ context.Context, accounts []string, first, last calendar.Day) ([]store.StoredCount, error) {
-	return s.countsFrom(first, last, accounts, ownCounts)
+	return s.countsFrom(first, last, accounts, store.OwnCounts)
 }
 
 func (s *Store) countsFrom(first, last calendar.Day, accounts, keys []string) (list []store.StoredCount, err error) {

@@ -237,7 +237,7 @@ func (e *engine) Counts(_ context.Context, id, key string, first, last calendar.
 func (e *engine) CountsOfAccounts(_ context.Context, ids []string, first, last calendar.Day) (list []store.StoredCount, err error) {
 	defer e.lock()()
 	for _, id := range ids {
-		for _, key := range []string{"", store.Credited, store.Closed, store.ClosedCredited} {
+		for _, key := range store.OwnCounts {
 			for c := range usedOn(e.counts[id], key, first, last) {
 				list = append(list, store.StoredCount{Account: id, Key: key, Count: c})
 			}
@@ -264,7 +264,7 @@ func (e *engine) Credit(_ context.Context, id string, keys []string, day calenda
 
 // close deletes the counts of keys of an account that is deleted.
 func (e *engine) close(id string) {
-	maps.DeleteFunc(e.counts[id], func(c counter, _ int64) bool { return c.key != "" && c.key[0] != '~' })
+	maps.DeleteFunc(e.counts[id], func(c counter, _ int64) bool { return !slices.Contains(store.OwnCounts, c.key) })
 }
 
 // begin makes room for the counts of a new account.

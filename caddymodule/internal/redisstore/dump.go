@@ -90,7 +90,7 @@ func (s *Store) piecesWith(ctx context.Context, d *document) ([]book.Piece, erro
 	of := book.Space{Account: d.ID}
 	keys := append(s.spaceKeys(of)[1:], s.accountKey(d.ID))
 	var counts []store.StoredCount // with the first day of a month
-	for _, key := range slices.Concat(ofAccount, d.Counted()) {
+	for _, key := range slices.Concat(store.OwnCounts, d.Counted()) {
 		for _, month := range s.allMonths() {
 			keys = append(keys, s.countsKey(d.ID, key, monthOf(month)))
 			counts = append(counts, store.StoredCount{Account: d.ID, Key: key, Count: store.Count{Day: month}})

@@ -47,11 +47,8 @@ func (s *Store) Counts(ctx context.Context, account, key string, first, last cal
 
 // CountsOfAccounts implements book.Engine.
 func (s *Store) CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.StoredCount, error) {
-	return s.counts(ctx, accounts, ofAccount, first, last)
+	return s.counts(ctx, accounts, store.OwnCounts, first, last)
 }
-
-// ofAccount are the holders of counts that belong to no key.
-var ofAccount = []string{"", store.Credited, store.Closed, store.ClosedCredited}
 
 // counts returns the counts of holders of each account.
 func (s *Store) counts(ctx context.Context, accounts, holders []string, first, last calendar.Day) (list []store.StoredCount, err error) {

@@ -39,11 +39,10 @@ type Engine interface {
 	Counts(ctx context.Context, account, key string, first, last calendar.Day) ([]store.Count, error)
 
 	// CountsOfAccounts returns the counts above zero of some accounts, on
-	// the days from first to last, both included, in no order: those with an
-	// empty Key, and with store.Credited, store.Closed and
-	// store.ClosedCredited, but none of keys. An account that was deleted has
-	// its counts. The ids are in ascending order. All counts of these
-	// accounts and days are in memory at once.
+	// the days from first to last, both included, in no order: those of
+	// store.OwnCounts, but none of keys. An account that was deleted has its
+	// counts. The ids are in ascending order. All counts of these accounts
+	// and days are in memory at once.
 	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.StoredCount, error)
 
 	// Credit raises what is credited of an endpoint on a day to a total, in one

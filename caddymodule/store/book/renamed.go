@@ -18,13 +18,13 @@ func (b *Book) Renamed(names store.Names) *Book {
 	if names.Endpoints.None() {
 		return b
 	}
-	return &Book{Engine: &renamed{b.Engine, names}, activity: b.activity, changingEvents: b.changingEvents}
+	return &Book{Engine: &renamed{b.Engine, b, names}, activity: b.activity, changingEvents: b.changingEvents}
 }
 
 // AsStored returns the book with the names of the store.
 func (b *Book) AsStored() *Book {
 	if r, is := b.Engine.(*renamed); is {
-		return &Book{Engine: r.Engine, activity: b.activity, changingEvents: b.changingEvents}
+		return r.stored
 	}
 	return b
 }
@@ -40,7 +40,8 @@ func (b *Book) names() (names store.Names) {
 // renamed is an engine with the names of a configuration.
 type renamed struct {
 	Engine
-	names store.Names
+	stored *Book
+	names  store.Names
 }
 
 // Now implements store.Clock.

@@ -37,7 +37,7 @@ func check(p book.Piece) error {
 		c.document(value)
 	case *store.StoredCount:
 		c.account(value.Account)
-		if !slices.Contains([]string{store.Credited, store.Closed, store.ClosedCredited}, value.Key) {
+		if !slices.Contains(store.OwnCounts, value.Key) {
 			c.optional("key", value.Key)
 		}
 		c.names("endpoint", value.Endpoint)
