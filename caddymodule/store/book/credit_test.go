@@ -158,3 +158,20 @@ func TestBillsExpire(t *testing.T) {
 		t.Errorf("got %d rows, %v, want those of a credit, of a total and of a closed account", rows, err)
 	}
 }
+
+// TestCreditOfClosed: an account that is closed while it is credited gets no
+// credit.
+func TestCreditOfClosed(t *testing.T) {
+	t.Parallel()
+	e := &reading{Engine: memstore.New()}
+	b := book.New(e, slog.New(slog.DiscardHandler))
+	called(t, b, 5)
+	e.next = func() {
+		if err := closing(t, b); err != nil {
+			t.Error(err)
+		}
+	}
+	if credited, err := credit(t, b, 4); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("got a credit of %d, %v", credited, err)
+	}
+}
