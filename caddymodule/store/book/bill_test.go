@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/memstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // reading is an engine that calls a function after the next read of an account.
@@ -54,5 +55,26 @@ func TestRenewedDuringDump(t *testing.T) {
 	})
 	if err != nil || used[""]+used[store.Closed] < 5 {
 		t.Errorf("got %v, %v, want 5 calls", used, err)
+	}
+}
+
+// TestRenewedDuringClosing: an account without calls leaves nothing, but not less
+// than the next account with its id, which is closed at the same time.
+func TestRenewedDuringClosing(t *testing.T) {
+	t.Parallel()
+	e := &reading{Engine: memstore.New()}
+	b := book.New(e, slog.New(slog.DiscardHandler))
+	if _, err := storetest.PutAccount(t.Context(), b, store.Account{ID: "acc_1", Plan: "free"}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	last := func() { called(t, b, 5); err = closing(t, b) }
+	// The account, what it called this month, and what it called at all.
+	e.next = func() { e.next = func() { e.next = last } }
+	if first := closing(t, b); first != nil || err != nil {
+		t.Fatalf("got %v and %v", first, err)
+	}
+	if bill := billed(t, b); bill.Plan != "starter" || bill.Calls != 5 {
+		t.Errorf("got the bill %+v", bill)
 	}
 }
