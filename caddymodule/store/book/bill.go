@@ -159,29 +159,16 @@ func (b *Book) billsOf(ctx context.Context, ids []string, accounts map[string]*A
 	return list, nil
 }
 
-// dumpClosed calls write with the counts of closed accounts. One that has been
-// created again has those of the new account under its id, which are not a part
-// of the dump.
+// dumpClosed calls write with the counts of closed accounts. If another account
+// has got an id since the dump began, they have what it called until now.
 func (b *Book) dumpClosed(ctx context.Context, ids []string, write func(Piece) error) error {
 	last := calendar.UTCDay(b.now()) + 1
 	for some := range slices.Chunk(ids, store.MaxBatch) {
-		// Before the counts: if another account gets the id meanwhile, the counts
-		// of the closed one move.
-		isNew := map[string]bool{}
-		for _, id := range some {
-			_, err := b.Get(ctx, id)
-			if isNew[id] = err == nil; err != nil && !errors.Is(err, store.ErrNotFound) {
-				return err
-			}
-		}
 		counts, err := b.CountsOfAccounts(ctx, some, last-store.CountsFor-31, last)
 		if err != nil {
 			return err
 		}
 		for _, c := range counts {
-			if isNew[c.Account] && (c.Key == "" || c.Key == store.Credited) {
-				continue
-			}
 			if err := write(Piece{Count: &c}); err != nil {
 				return err
 			}
