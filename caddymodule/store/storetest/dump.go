@@ -108,6 +108,7 @@ func (s *suite) fill() {
 	s.must(s.store.AddRefused(s.Context(), []store.Refused{
 		{Day: s.today, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 4},
 		{Day: s.today - 300, Endpoint: "convert", Code: "invalid_token", Calls: 2},
+		{Day: s.today - 300, Account: "acc_1", Endpoint: "convert", Code: "invalid_token", Reason: string(store.Revoked), Calls: 2},
 	}))
 	s.must(s.store.AddEntries(s.Context(), s.entry("acc_1", -5), s.entry("acc_1", -5), s.entry("acc_2", -4)))
 	queued, done, silent := s.event("evt_queued", -5), s.event("evt_done", -4), s.event("evt_silent", -3)
@@ -138,7 +139,7 @@ func (s *suite) dump() {
 		kind, _, _ := strings.Cut(text, ":")
 		kinds[kind]++
 	}
-	if got := fmt.Sprint(kinds); got != `map[{"account":4 {"audit":3 {"count":9 {"row":15]` {
+	if got := fmt.Sprint(kinds); got != `map[{"account":4 {"audit":3 {"count":9 {"row":16]` {
 		s.Errorf("got %s pieces:\n%s", got, strings.Join(want, "\n"))
 	}
 	stop, calls := errors.New("stop"), 0

@@ -250,6 +250,9 @@ func aPiece() *rapid.Generator[book.Piece] {
 			p = row(book.Space{Account: account}, "ended "+id, true)
 		case 5:
 			parts := []string{optional(accountID).Draw(t, "account"), optional(word).Draw(t, "endpoint"), word.Draw(t, "code")}
+			if reason := optional(word).Draw(t, "reason"); reason != "" {
+				parts = append(parts, reason)
+			}
 			p = row(book.Space{Name: "refused " + day.Draw(t, "day").String()}, strings.Join(parts, "\x00"), number.Draw(t, "calls"))
 		case 6:
 			p = fromJSON(t, map[string]any{"audit": store.Entry{

@@ -149,16 +149,18 @@ func (c *checker) credited(key string, calls int64) {
 }
 
 // refused checks the row of refused calls, whose key has an account, an
-// endpoint and a code.
+// endpoint, a code and, if there is one, a reason.
 func (c *checker) refused(p book.Piece, calls int64) {
 	day, isDay := book.RefusedDay(p.Space)
 	c.valid(isDay, "space", p.Space.Name)
 	c.number("number of calls", day, calls)
 	parts := strings.Split(p.Row.Key, "\x00")
-	if c.valid(len(parts) == 3, "key", p.Row.Key); len(parts) == 3 {
+	isKey := len(parts) == 3 || len(parts) == 4
+	if c.valid(isKey, "key", p.Row.Key); isKey {
 		c.optionalAccount(parts[0])
 		c.optional("endpoint", parts[1])
 		c.names("code", parts[2])
+		c.names("reason", parts[3:]...)
 	}
 }
 
