@@ -2,6 +2,7 @@ package book_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -89,13 +90,18 @@ func TestRenamed(t *testing.T) {
 	})
 	wantList(t, "before", shown(t, b), "change/day 3", "other/day 2", "fixings/month 1", "k1[change fixings other][{change day 9 false}]", "k2[change][{fixings day 8 false}]")
 
-	g, err := today.Grant(t.Context(), named("k1", nil).Hash, now)
-	if err != nil || g.Overrides[0].Endpoint != "convert" || g.Restriction.Limits[0].Endpoint != "convert" {
-		t.Errorf("got the grant %+v, %v", g, err)
-	}
-	g, err = b.Grant(t.Context(), named("k1", nil).Hash, now)
-	if err != nil || g.Overrides[0].Endpoint != "change" || g.Restriction.Limits[0].Endpoint != "change" {
-		t.Errorf("before, got the grant %+v, %v", g, err)
+	for want, of := range map[string]*book.Book{"convert": today, "change": b} {
+		hash := named("k1", nil).Hash
+		g, err := of.Grant(t.Context(), hash, now)
+		confirmed, err2 := of.Confirm(t.Context(), hash, now)
+		ofAccount, err3 := of.GrantAccount(t.Context(), "acc_1", true)
+		if err := errors.Join(err, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		if g.Overrides[0].Endpoint != want || g.Restriction.Limits[0].Endpoint != want || ofAccount.Overrides[0].Endpoint != want ||
+			!gocmp.Equal(g.Overrides, confirmed.Overrides) || !gocmp.Equal(g.Restriction.Limits, confirmed.Restriction.Limits) {
+			t.Errorf("got the grants %+v, %+v and %+v, want those of %s", g, confirmed, ofAccount, want)
+		}
 	}
 
 	take := func(b *book.Book, endpoint string, want bool) {
@@ -138,9 +144,15 @@ func TestRenamed(t *testing.T) {
 	for _, of := range []struct {
 		book     *book.Book
 		endpoint string
-	}{{b, "change"}, {today, "convert"}} { // once, as it has an id
+	}{{today, "convert"}, {b, "change"}} { // once, as it has an id
 		credit := []book.Credit{{Day: creditDay, Endpoint: of.endpoint, Calls: 2}}
-		if made, err := of.book.Credit(t.Context(), now, "acc_1", "credit_1", credit, func(*book.Account, []book.Credit) {}); err != nil || made[0].Credited != 2 {
+		want := []book.Credit{{Day: creditDay, Endpoint: of.endpoint, Calls: 2, Credited: 2}}
+		made, err := of.book.Credit(t.Context(), now, "acc_1", "credit_1", credit, func(_ *book.Account, recorded []book.Credit) {
+			if !slices.Equal(recorded, want) {
+				t.Errorf("a credit of %s: recorded %+v", of.endpoint, recorded)
+			}
+		})
+		if err != nil || !slices.Equal(made, want) {
 			t.Errorf("a credit of %s: got %+v, %v", of.endpoint, made, err)
 		}
 	}
