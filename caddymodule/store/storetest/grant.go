@@ -64,9 +64,12 @@ func (s *suite) grantEnded() {
 	short.ExpiresAt = s.now.Add(time.Minute)
 	limited := s.newKey("acc_1", "limited")
 	limited.Addresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
-	for _, key := range []store.Key{revoked, login, short, disabled, limited} {
+	gone := s.newKey("acc_2", "gone")
+	limited.ExpiresAt, gone.ExpiresAt = short.ExpiresAt, short.ExpiresAt
+	for _, key := range []store.Key{revoked, login, short, disabled, limited, gone} {
 		s.create(key)
 	}
+	s.wantGrant(hashOf(revoked.ID), revoked, "starter") // a store can have it in a cache
 	for _, key := range []store.Key{revoked, login, limited} {
 		s.must(s.store.RevokeKey(s.Context(), "acc_1", key.ID, s.now))
 	}
@@ -80,11 +83,14 @@ func (s *suite) grantEnded() {
 		}
 		s.wantEnded(short, hashOf(short.ID), short.ExpiresAt, store.Expired)
 		s.wantEnded(disabled, hashOf(disabled.ID), s.now, store.Disabled)
+		// Of several reasons, the first one counts.
+		s.wantEnded(limited, hashOf(limited.ID), limited.ExpiresAt, store.Revoked)
+		s.wantEnded(gone, hashOf(gone.ID), gone.ExpiresAt, store.Expired)
 	}
 	want()
 	totals, err := s.store.Totals(s.Context())
-	if err != nil || totals.LiveKeys != 2 {
-		s.Errorf("got %+v, %v, want 2 live keys", totals, err)
+	if err != nil || totals.LiveKeys != 3 {
+		s.Errorf("got %+v, %v, want 3 live keys", totals, err)
 	}
 	s.restart()
 	want()
