@@ -179,13 +179,14 @@ func (b *bench) export(ctx context.Context, admin *client.Client) error {
 	}
 	for n := range scaleDays {
 		rows := 0
-		for after := new(""); after != nil; {
-			after, err = admin.Counts(ctx, (day - calendar.Day(n)).String(), *after, client.PageSize, func(api.UsageCount) error {
-				rows++
-				return nil
-			})
+		for after, more := "", true; more; {
+			page, err := admin.Counts(ctx, (day - calendar.Day(n)).String(), after, client.PageSize)
 			if err != nil {
 				return err
+			}
+			rows += len(page.Counts)
+			if more = page.Next != nil; more {
+				after = *page.Next
 			}
 		}
 		if rows < b.accounts {

@@ -101,32 +101,30 @@ func (t *tool) begun(ctx context.Context, gate *client.Client, first time.Time) 
 // memory. An error is the last element.
 func rowsOf(ctx context.Context, gate *client.Client, first time.Time) iter.Seq2[api.UsageCount, error] {
 	return func(yield func(api.UsageCount, error) bool) {
-		for after := new(""); after != nil; {
-			page, next, err := pageOf(ctx, gate, first, *after)
+		for after, more := "", true; more; {
+			page, err := pageOf(ctx, gate, first, after)
 			if err != nil {
 				yield(api.UsageCount{}, err)
 				return
 			}
-			for _, row := range page {
+			for _, row := range page.Counts {
 				if !yield(row, nil) {
 					return
 				}
 			}
-			after = next
+			if more = page.Next != nil; more {
+				after = *page.Next
+			}
 		}
 	}
 }
 
 // pageOf reads a page. Each page has a timeout of its own: an export of many
 // accounts takes long.
-func pageOf(ctx context.Context, gate *client.Client, first time.Time, after string) (page []api.UsageCount, next *string, err error) {
+func pageOf(ctx context.Context, gate *client.Client, first time.Time, after string) (api.UsageCounts, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	next, err = gate.Counts(ctx, first.Format(monthLayout), after, client.PageSize, func(row api.UsageCount) error {
-		page = append(page, row)
-		return nil
-	})
-	return page, next, err
+	return gate.Counts(ctx, first.Format(monthLayout), after, client.PageSize)
 }
 
 // write calls do with standard output, or with a file that appears only if do

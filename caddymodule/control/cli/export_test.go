@@ -162,8 +162,8 @@ func TestExportInterrupted(t *testing.T) {
 	}
 }
 
-// TestLongExport exports a whole month of many accounts and endpoints: pages end
-// by their size, and no answer is too long for the client.
+// TestLongExport exports a whole month of many accounts and endpoints: each has
+// so many rows that it has a page of its own.
 func TestLongExport(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -196,7 +196,12 @@ func TestLongExport(t *testing.T) {
 			want += call.Weight()
 		}
 	}
+	urls := s.watch(t)
 	rows, err := csv.NewReader(strings.NewReader(s.ok(t, "usage", "export", "--month", "2126-11"))).ReadAll()
+	pages := strings.Count(fmt.Sprint(*urls), "/tollgate/usage/counts")
+	if pages != accounts {
+		t.Errorf("got %d pages, want %d", pages, accounts)
+	}
 	inOrder := slices.IsSortedFunc(rows[1:], func(a, b []string) int {
 		return cmp.Or(cmp.Compare(a[1], b[1]), cmp.Compare(a[0], b[0]), cmp.Compare(a[2], b[2]))
 	})

@@ -27,7 +27,7 @@ import (
 )
 
 // maxAnswer is the maximum size of an answer, in bytes. The largest one of a
-// gate is a usage document with a hundred long paths.
+// gate is a usage document with a hundred long paths, but for maxCounts.
 const maxAnswer = 8 << 20
 
 const jsonType = "application/json"
@@ -36,10 +36,6 @@ const jsonType = "application/json"
 // address, the context ends, or another server answers. The gate may have
 // made a change whose answer was lost.
 var ErrUnreachable = errors.New("the gate is unreachable")
-
-// errTooLong is for an answer that is not read. The gate answers, so it is no
-// ErrUnreachable.
-var errTooLong = fmt.Errorf("the answer of the gate is longer than %d MiB", maxAnswer>>20)
 
 // ErrOther is returned with ErrUnreachable when another server answers.
 var ErrOther = errors.New("the answer is not that of a gate")
@@ -95,7 +91,7 @@ type none struct{}
 
 // call makes one call. It sends in as JSON unless it is nil.
 func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, in any) (out T, err error) {
-	got, err := c.send(ctx, method, path, query, in)
+	got, err := c.send(ctx, method, path, query, in, maxAnswer)
 	if err == nil {
 		err = got.decode(&out)
 	}
@@ -109,46 +105,39 @@ type answer struct {
 	body   []byte
 }
 
-// send sends a request and reads the response, whatever its status is.
-func (c *Client) send(ctx context.Context, method, path string, query url.Values, in any) (got answer, err error) {
-	response, err := c.do(ctx, method, path, query, in)
-	if err != nil {
-		return got, err
-	}
-	defer response.Body.Close()
-	return read(response)
-}
-
-// do sends a request. The caller closes the body of the response.
-func (c *Client) do(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
+// send sends a request and reads the response, whatever its status is. most is
+// the maximum size of the answer.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, in any, most int) (got answer, err error) {
 	var body io.Reader
 	mediaType := ""
 	if in != nil {
 		text, err := json.Marshal(in)
 		if err != nil {
-			return nil, fmt.Errorf("encoding the request: %w", err)
+			return got, fmt.Errorf("encoding the request: %w", err)
 		}
 		body, mediaType = bytes.NewReader(text), jsonType
 	}
 	request, err := c.request(ctx, method, path, query, body, mediaType)
 	if err != nil {
-		return nil, err
+		return got, err
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, lost(err)
+		return got, lost(err)
 	}
-	return response, nil
+	defer response.Body.Close()
+	return read(response, most)
 }
 
-// read reads the whole body of a response.
-func read(response *http.Response) (got answer, err error) {
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+// read reads the whole body of a response. A gate whose answer is too long is
+// not unreachable.
+func read(response *http.Response, most int) (got answer, err error) {
+	body, err := io.ReadAll(io.LimitReader(response.Body, int64(most)+1))
 	switch {
 	case err != nil:
 		return got, lost(err)
-	case len(body) > maxAnswer:
-		return got, errTooLong
+	case len(body) > most:
+		return got, fmt.Errorf("the answer of the gate is longer than %d MiB", most>>20)
 	}
 	return answer{response.StatusCode, response.Header, body}, nil
 }
@@ -211,6 +200,8 @@ func isAnswer(out any) bool {
 		return out.Refused != nil
 	case *api.Credit:
 		return out.Account != ""
+	case *api.UsageCounts:
+		return out.Counts != nil
 	case *api.UsageDocument:
 		return out.Account != ""
 	case *api.UsageTop:

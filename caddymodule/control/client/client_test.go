@@ -92,9 +92,7 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 			return c.Audit(ctx, client.AuditFilter{Account: "acc_2", NewestFirst: true}, "", 3)
 		},
 		"Refused": func() (any, error) { return c.Refused(ctx, 3, "acc_2", "", 3) },
-		"Counts": func() (any, error) {
-			return c.Counts(ctx, "2126-11-20", "", 3, func(api.UsageCount) error { return nil })
-		},
+		"Counts":  func() (any, error) { return c.Counts(ctx, "2126-11-20", "", 3) },
 		"Credit": func() (any, error) {
 			return c.Credit(ctx, "acc_1", api.CreditRequest{Endpoint: "convert", Calls: 1, ID: "credit_1"})
 		},
@@ -258,16 +256,22 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestAnswerWithoutEnd: a gate that answers is not unreachable, whatever it answers.
-func TestAnswerWithoutEnd(t *testing.T) {
+// TestLongAnswer: a gate that answers is not unreachable, whatever it answers.
+// Only a page of counts can be long.
+func TestLongAnswer(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"plans":[],"endpoints":[],"timezone":"UTC"}`+strings.Repeat(" ", 9<<20))
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"plans":[],"counts":[]}`+strings.Repeat(" ", 9<<20))
 	}))
 	t.Cleanup(server.Close)
-	_, err := connect(t, server.URL, controltest.Secret).Plans(t.Context())
+	gate := connect(t, server.URL, controltest.Secret)
+	_, err := gate.Plans(t.Context())
 	if err == nil || errors.Is(err, client.ErrUnreachable) || !strings.Contains(err.Error(), "longer than 8 MiB") {
 		t.Errorf("got %v", err)
+	}
+	if _, err := gate.Counts(t.Context(), "2126-11", "", 0); err != nil {
+		t.Errorf("a page of counts: got %v", err)
 	}
 }
 

@@ -81,7 +81,7 @@ func check(response *http.Response, mediaType string) error {
 	if got := (answer{response.StatusCode, response.Header, nil}); got.status == http.StatusOK && got.is(mediaType) {
 		return nil
 	}
-	got, err := read(response)
+	got, err := read(response, maxAnswer)
 	switch {
 	case err != nil:
 		return err

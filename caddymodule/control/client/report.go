@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -26,7 +24,7 @@ func (c *Client) PublicKeys(ctx context.Context) (assertion.KeySet, error) {
 // Readiness tells whether the gate can take calls. It returns no error for a
 // gate that cannot. It needs no secret.
 func (c *Client) Readiness(ctx context.Context) (state api.Readiness, err error) {
-	got, err := c.send(ctx, http.MethodGet, "/health/ready", nil, nil)
+	got, err := c.send(ctx, http.MethodGet, "/health/ready", nil, nil, maxAnswer)
 	if err != nil {
 		return state, err
 	}
@@ -83,96 +81,22 @@ func (c *Client) Refused(ctx context.Context, days int, account, after string, l
 	return call[api.RefusedPage](ctx, c, http.MethodGet, "/refused", query, nil)
 }
 
-// Counts calls row with what up to limit accounts called in a period, those after
-// an account, and returns the after of the next page or nil. The period is a day
-// such as 2026-11-20, or a month such as 2026-11. A page can have any size: the
-// rows are not in memory at once. An error of row is returned.
-func (c *Client) Counts(ctx context.Context, period, after string, limit int, row func(api.UsageCount) error) (next *string, err error) {
+// maxCounts is the maximum size of a page of counts, in bytes. It has all rows of
+// an account, which can have thousands of endpoints and days.
+const maxCounts = 1 << 30
+
+// Counts returns what up to limit accounts called in a period, those after an
+// account. The period is a day such as 2026-11-20, or a month such as 2026-11.
+func (c *Client) Counts(ctx context.Context, period, after string, limit int) (page api.UsageCounts, err error) {
 	name := "day"
 	if len(period) == len("2026-11") {
 		name = "month"
 	}
-	response, err := c.do(ctx, http.MethodGet, "/usage/counts", pageQuery(after, limit, name, period), nil)
-	if err != nil {
-		return nil, err
+	got, err := c.send(ctx, http.MethodGet, "/usage/counts", pageQuery(after, limit, name, period), nil, maxCounts)
+	if err == nil {
+		err = got.decode(&page)
 	}
-	defer response.Body.Close()
-	got := answer{status: response.StatusCode, header: response.Header}
-	if got.status != http.StatusOK || !got.is(jsonType) {
-		if got, err = read(response); err != nil {
-			return nil, err
-		}
-		return nil, got.decode(&none{})
-	}
-	var failed error
-	rows := false
-	err = eachMember(json.NewDecoder(response.Body), func(member string, d *json.Decoder) error {
-		switch member {
-		case "counts":
-			rows = true
-			return eachElement(d, func() error {
-				var count api.UsageCount
-				err := d.Decode(&count)
-				if err == nil {
-					failed = row(count)
-					err = failed
-				}
-				return err
-			})
-		case "next":
-			return d.Decode(&next)
-		}
-		return d.Decode(&json.RawMessage{})
-	})
-	var syntax *json.SyntaxError
-	switch {
-	case failed != nil:
-		return nil, failed
-	case errors.As(err, &syntax), err == nil && !rows:
-		return nil, got.other()
-	case err != nil:
-		return nil, lost(err)
-	}
-	return next, nil
-}
-
-// eachMember calls fn with each member of an object. fn decodes its value.
-func eachMember(d *json.Decoder, fn func(name string, d *json.Decoder) error) error {
-	if err := expect(d, json.Delim('{')); err != nil {
-		return err
-	}
-	for d.More() {
-		name, err := d.Token()
-		if err == nil {
-			err = fn(fmt.Sprint(name), d)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return expect(d, json.Delim('}'))
-}
-
-// eachElement calls fn for each element of an array. fn decodes it.
-func eachElement(d *json.Decoder, fn func() error) error {
-	if err := expect(d, json.Delim('[')); err != nil {
-		return err
-	}
-	for d.More() {
-		if err := fn(); err != nil {
-			return err
-		}
-	}
-	return expect(d, json.Delim(']'))
-}
-
-// expect reads a delimiter.
-func expect(d *json.Decoder, want json.Delim) error {
-	got, err := d.Token()
-	if err == nil && got != want {
-		err = &json.SyntaxError{Offset: d.InputOffset()}
-	}
-	return err
+	return page, err
 }
 
 // TopUsage returns the busiest accounts of the last days, and those nearest
