@@ -17,6 +17,17 @@ func NewFile(path string, write func(draft *os.File) error) error {
 		}
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
+	return writeFile(path, write, publish)
+}
+
+// ReplaceFile is NewFile for a file that may exist. Until it is replaced, the
+// older file is as it was.
+func ReplaceFile(path string, write func(draft *os.File) error) error {
+	return writeFile(path, write, os.Rename)
+}
+
+// writeFile writes a draft, and gives it its name with publish.
+func writeFile(path string, write func(draft *os.File) error, publish func(draft, path string) error) error {
 	// A temporary file has the mode 0600.
 	draft, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
 	if err != nil {
@@ -29,6 +40,9 @@ func NewFile(path string, write func(draft *os.File) error) error {
 	err = errors.Join(draft.Sync(), draft.Close())
 	if err == nil {
 		err = publish(draft.Name(), path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
@@ -43,10 +57,7 @@ func publish(draft, path string) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		err = renameToNew(draft, path)
 	}
-	if err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return err
 }
 
 // renameToNew is for file systems without hard links, such as FAT. An empty

@@ -48,6 +48,24 @@ func TestNewFile(t *testing.T) {
 	}
 }
 
+// TestReplaceFile: a write that fails leaves the older file.
+func TestReplaceFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	errWrite := errors.New("no space")
+	for i, want := range []error{nil, errWrite, nil} {
+		text := []string{"first", "part", "second"}[i]
+		err := ReplaceFile(path, func(draft *os.File) error {
+			_, err := draft.WriteString(text)
+			return errors.Join(err, want)
+		})
+		got, readErr := os.ReadFile(path)
+		if content := []string{"first", "first", "second"}[i]; !errors.Is(err, want) || string(got) != content {
+			t.Errorf("%s: got %v, %q (%v), want %q", text, err, got, readErr, content)
+		}
+	}
+}
+
 // TestPublish: a draft gets a name that no file has, with hard links and
 // without.
 func TestPublish(t *testing.T) {

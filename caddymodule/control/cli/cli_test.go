@@ -325,7 +325,7 @@ func TestMistakes(t *testing.T) {
 		{"usage export --month 2126-12", "--month 2126-12 has not begun in the gate's time zone"},
 		{"usage export --month 2126-11 --format xml", `invalid argument "xml" for "--format" flag: allowed: csv, json`},
 		{"usage export --month 2126-11 --output=", `invalid --output "": want a file`},
-		{"usage export --month 2126-11 --output /nowhere/at/all", `making --output "/nowhere/at/all"`},
+		{"usage export --month 2126-11 --output /nowhere/at/all", `writing /nowhere/at/all`},
 		{"usage refused acc_1", `unexpected argument "acc_1"`},
 		{"explain GET", `missing argument <target>: "tollgate explain" takes <method> <target>`},
 		{"explain GET api/rates", `invalid <target> "api/rates": want a path that begins with /`},

@@ -5,13 +5,11 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,6 +21,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
 )
 
 // monthLayout is the form of --month.
@@ -129,7 +128,7 @@ func pageOf(ctx context.Context, gate *client.Client, first time.Time, after str
 
 // write calls do with standard output, or with a file that appears only if do
 // succeeds: a part of the rows is not enough for a bill.
-func write(c *cobra.Command, path string, do func(context.Context, io.Writer) error) (err error) {
+func write(c *cobra.Command, path string, do func(context.Context, io.Writer) error) error {
 	if !c.Flags().Changed("output") {
 		return do(c.Context(), c.OutOrStdout())
 	}
@@ -141,25 +140,13 @@ func write(c *cobra.Command, path string, do func(context.Context, io.Writer) er
 	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	file, err := os.CreateTemp(filepath.Dir(path), ".export-*")
-	if err != nil {
-		return fmt.Errorf("making --output %q: %w", path, err)
-	}
-	err = do(ctx, file)
-	if err == nil {
-		err = file.Sync() // a bill that was written is there after a loss of power
-	}
-	err = errors.Join(err, file.Close())
-	if ctx.Err() != nil {
-		err = fmt.Errorf("writing --output %q: %w", path, context.Cause(ctx))
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	return nil
+	return terminal.ReplaceFile(path, func(draft *os.File) error {
+		err := do(ctx, draft)
+		if ctx.Err() != nil {
+			err = fmt.Errorf("writing %s: %w", path, context.Cause(ctx))
+		}
+		return err
+	})
 }
 
 func writeCSV(w io.Writer, rows iter.Seq2[api.UsageCount, error]) error {
