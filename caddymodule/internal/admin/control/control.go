@@ -90,7 +90,6 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	s.registerFind(router)
 	s.registerUsage(router)
 	s.registerOverview(router)
-	s.registerCensus(router)
 	s.registerAudit(router)
 	s.registerRefused(router)
 	s.registerHealth(router)

@@ -36,6 +36,13 @@ func (s *server) registerOverview(router huma.API) {
 		Summary:     "Show the busiest accounts, and those nearest to a limit",
 		Description: "Reads the counts of all accounts. The limits are those of a day or a month, with the overrides of the account. Limits of keys and limits of 0 are not among them.",
 	}), answer(s, s.showTop))
+	huma.Register(router, operation(huma.Operation{
+		OperationID: "show-census", Method: http.MethodGet, Path: "/tollgate/census", Tags: []string{"plans"},
+		Summary:     "Show what all accounts need of a configuration",
+		Description: "The names of plans, abilities, endpoints and the time zone that the store has. It reads all accounts. The command caddy tollgate check compares them with a configuration.",
+	}), answer(s, func(ctx context.Context, with *session, _ *struct{}) (api.Census, error) {
+		return usage.Census(ctx, with.policy, with.book, with.now)
+	}))
 }
 
 // maxCounts is how many accounts are read at once at most, and longPage the size
