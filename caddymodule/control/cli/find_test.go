@@ -89,24 +89,30 @@ func TestFindForeignKey(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", text, out, id)
 		}
 	}
-	// A token that moved to another account, which is deleted: only the documents
-	// of accounts have it now.
+	// A token that moved to other accounts. When they are deleted, only the
+	// documents of accounts have it, and the last one that is left is meant.
+	find := func(state, id string) {
+		t.Helper()
+		s.input = "7|" + rest
+		if out := s.ok(t, "key", "find"); !strings.Contains(out, "State      "+state+"\n") || !strings.Contains(out, "Key        "+id+"\n") {
+			t.Errorf("got %s, want the %s key %s", out, state, id)
+		}
+	}
 	s.ok(t, "key", "revoke", "acc_1", "key_whole")
-	s.ok(t, "account", "set", "acc_2", "--plan", "starter")
-	moved := store.Key{ID: "key_moved", Account: "acc_2", Kind: token.Key, Name: "moved", CreatedAt: s.Now()}
-	if err := s.Opened().CreateKey(t.Context(), moved, token.Foreign("7|"+rest)); err != nil {
-		t.Fatal(err)
-	}
-	for s.input = "7|" + rest; ; s.ok(t, "account", "delete", "acc_2") {
-		out := s.ok(t, "key", "find")
-		if strings.Contains(out, "key_moved") {
-			continue
+	for _, account := range []string{"acc_2", "acc_3"} {
+		s.Advance(time.Minute)
+		s.ok(t, "account", "set", account, "--plan", "starter")
+		moved := store.Key{ID: "key_" + account, Account: account, Kind: token.Key, Name: "moved", CreatedAt: s.Now()}
+		if err := s.Opened().CreateKey(t.Context(), moved, token.Foreign("7|"+rest)); err != nil {
+			t.Fatal(err)
 		}
-		if !strings.Contains(out, "State      revoked\n") || !strings.Contains(out, "key_whole\n") {
-			t.Errorf("after the deletion: got %s", out)
-		}
-		break
+		find("live", moved.ID)
+		s.ok(t, "key", "revoke", account, moved.ID)
 	}
+	s.ok(t, "account", "delete", "acc_3")
+	find("revoked", "key_acc_2")
+	s.ok(t, "account", "delete", "acc_2")
+	find("revoked", "key_whole")
 }
 
 // TestSearchToken: the last 4 characters of a token find its account, in the
