@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -52,22 +53,18 @@ type twinSearch struct {
 }
 
 func newTwinSearch(server *caddyhttp.Server, address caddy.NetworkAddress) *twinSearch {
-	if address.Host == "" {
-		address.Host = "localhost"
-	} else if ip := net.ParseIP(address.Host); ip != nil && ip.IsUnspecified() {
-		address.Host = map[bool]string{true: "127.0.0.1", false: "::1"}[ip.To4() != nil]
-	}
-	s := &twinSearch{address: address.JoinHostPort(0)}
+	s, network := &twinSearch{address: address.JoinHostPort(0)}, address.Network
 	s.client.Timeout = twinTimeout
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	s.client.Transport = &http.Transport{
 		DisableKeepAlives: true, // each request is a connection of its own
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		// Go takes an address without a host, such as 0.0.0.0, for this machine.
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, s.address)
 		},
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the answer is compared and not trusted
 	}
-	scheme, hosts := "http://", []string{address.Host}
+	scheme, hosts := "http://", []string{cmp.Or(address.Host, "localhost")}
 	if len(server.TLSConnPolicies) > 0 {
 		scheme = "https://"
 	}
