@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
@@ -74,8 +75,10 @@ func TestExplainEnded(t *testing.T) {
 	s.ok(t, "account", "set", "acc_1", "--disabled")
 	want(invalid, "token    ", "The account acc_1 is disabled. Clients see the same answer for all tokens that are not valid.", "--key", key.ID)
 	want(invalid, "token    ", "The account acc_1 is disabled.", "--account", "acc_1")
+	s.Advance(time.Hour)
+	want(invalid, "token    ", "The key expired at 2126-11-20T10:00:00Z. Clients see the same answer for all tokens that are not valid.", "--key", key.ID)
 	s.ok(t, "key", "revoke", "acc_1", key.ID)
-	want(invalid, "token    ", "The key was revoked at 2126-11-20T09:00:00Z.", "--key", key.ID)
+	want(invalid, "token    ", "The key was revoked at 2126-11-20T10:00:00Z. Clients see the same answer for all tokens that are not valid.", "--key", key.ID)
 }
 
 // TestExplainInShadow checks that the table tells a refusal that mode shadow
