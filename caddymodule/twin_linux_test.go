@@ -23,7 +23,7 @@ func TestTwoGatesOnOnePort(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "gate.example"} {
 		for _, instance := range []string{"another", control.Instance} {
 			port := freePort(t)
-			asked := answerOnSamePort(t, port, instance)
+			asked := answerOnSamePort(t, host, port, instance)
 			behind := fmt.Sprintf("reverse_proxy UPSTREAM\n}\nhttp://%s:%d {\nbind 127.0.0.1\ntollgate_control", host, port)
 			_, log := logged(t, "ERROR", setup{behind: behind})
 			found := func() bool { return strings.Contains(log(), "another gate listens on the same address") }
@@ -42,8 +42,9 @@ func TestTwoGatesOnOnePort(t *testing.T) {
 	}
 }
 
-// answerOnSamePort answers on a port that Caddy will share, as a gate does.
-func answerOnSamePort(t *testing.T, port int, instance string) *atomic.Int64 {
+// answerOnSamePort answers on a port that Caddy will share, as the site of a gate
+// does.
+func answerOnSamePort(t *testing.T, host string, port int, instance string) *atomic.Int64 {
 	t.Helper()
 	share := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
 		failed := conn.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
@@ -57,9 +58,11 @@ func answerOnSamePort(t *testing.T, port int, instance string) *atomic.Int64 {
 		t.Fatal(err)
 	}
 	asked := new(atomic.Int64)
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set(api.InstanceHeader, instance)
-		asked.Add(1)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host == fmt.Sprintf("%s:%d", host, port) {
+			w.Header().Set(api.InstanceHeader, instance)
+			asked.Add(1)
+		}
 	})}
 	go func() { _ = server.Serve(listener) }() // ends with the test
 	t.Cleanup(func() { server.Close() })
