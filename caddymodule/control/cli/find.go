@@ -21,9 +21,8 @@ import (
 
 // The errors do not show the token.
 var (
-	errNotToken     = errors.New("standard input has neither a token nor its SHA-256: send one line, such as tgk_… or 64 hexadecimal digits")
-	errMistyped     = errors.New("the token is mistyped or cut off: its checksum is wrong, so the gate never made it")
-	errUnknownToken = errors.New("no key or login token of this gate has this token, or it ended too long ago: the gate keeps keys for 90 days after their end, at most the last 100 of an account")
+	errNotToken = errors.New("standard input has neither a token nor its SHA-256: send one line, such as tgk_… or 64 hexadecimal digits")
+	errMistyped = errors.New("the token is mistyped or cut off: its checksum is wrong, so the gate never made it")
 )
 
 func (t *tool) findKey() *cobra.Command {
@@ -46,7 +45,7 @@ func (t *tool) findKey() *cobra.Command {
 						return found, err
 					}
 				}
-				return found, errUnknownToken
+				return found, err
 			}, showFound)(c, args)
 		},
 	}

@@ -53,9 +53,9 @@ func TestFindKey(t *testing.T) {
 	}
 	s.ok(t, "account", "delete", "acc_1")
 	for input, want := range map[string]string{
-		inputs[0]:                   "no key or login token of this gate has this token",
-		inputs[2]:                   "no key or login token of this gate has this token",
-		"a-token-of-another-system": "no key or login token of this gate has this token",
+		inputs[0]:                   "No key or login token has this SHA-256, or it ended too long ago: a key is kept for 90 days after its end, at most the last 100 of an account.",
+		inputs[2]:                   "No key or login token has this SHA-256, or it ended too long ago: a key is kept for 90 days after its end, at most the last 100 of an account.",
+		"a-token-of-another-system": "No key or login token has this SHA-256, or it ended too long ago: a key is kept for 90 days after its end, at most the last 100 of an account.",
 		key.Token[:50] + "000":      "the token is mistyped or cut off",
 		"tgk_":                      "the token is mistyped or cut off",
 		"":                          "standard input has neither a token nor its SHA-256",

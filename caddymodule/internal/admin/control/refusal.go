@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -18,7 +19,7 @@ var (
 	errReplaced        = apierror.New(http.StatusConflict, "name_taken", "The key is already replaced. Rotate its replacement, or revoke this key.")
 	errEnding          = apierror.New(http.StatusConflict, "key_replaced", "The key is already replaced and cannot expire later. Change its replacement.")
 	errUnknownKey      = apierror.New(http.StatusNotFound, "not_found", "There is no such key.")
-	errUnknownToken    = apierror.New(http.StatusNotFound, "not_found", "No key or login token has this SHA-256, or it ended too long ago.")
+	errUnknownToken    = apierror.New(http.StatusNotFound, "not_found", fmt.Sprintf("No key or login token has this SHA-256, or it ended too long ago: a key is kept for %d days after its end, at most the last %d of an account.", store.RevokedFor/(24*time.Hour), store.MaxEndedKeys))
 	errEnded           = apierror.New(http.StatusNotFound, "not_found", "The account has no such live key.")
 	errNoOverlap       = apierror.New(http.StatusConflict, "too_many_keys", fmt.Sprintf("The account has %d live keys. Rotate without overlap, or revoke one first.", store.MaxLiveKeys))
 	errPlanRequired    = apierror.New(http.StatusForbidden, "plan_required", "The account's plan gives no access to the API.")
