@@ -103,7 +103,10 @@ func TestRequestID(t *testing.T) {
 			t.Errorf("%s: got %s", line, answer.Body)
 		}
 	}
-	if answer := w.send(t, "GET", "/api/nothing", ""); !strings.HasSuffix(answer.Body.String(), `"request_id":"d3b0"}`) {
-		t.Errorf("an unknown path: got %s", answer.Body)
+	w.showsID = true
+	for path, code := range map[string]string{"/api/nothing": "not_found", "/about": "upstream_unreachable"} {
+		if answer := w.send(t, "GET", path, ""); !strings.HasSuffix(answer.Body.String(), `"code":"`+code+`","request_id":"d3b0"}`) {
+			t.Errorf("%s: got %s", path, answer.Body)
+		}
 	}
 }
