@@ -102,10 +102,12 @@ acc_1    convert   2126-11-30  2      2         x1
 		t.Errorf("--format wins over --json: %q", out)
 	}
 
-	s.ok(t, "account", "set", "acc_1", "--label", "=1+1")
-	for format, want := range map[string]string{"csv": `,'=1+1,starter,`, "json": `"label":"=1+1"`} { // a customer chose it
-		if out := s.ok(t, "usage", "export", "--month", "2126-12", "--format", format); !strings.Contains(out, want) {
-			t.Errorf("a label that is a formula: %s", out)
+	for _, label := range []string{"=1+1", "+1", "-1", "@A1"} { // a customer chose it
+		s.ok(t, "account", "set", "acc_1", "--label="+label)
+		for format, want := range map[string]string{"csv": `,'` + label + `,starter,`, "json": `"label":"` + label + `"`} {
+			if out := s.ok(t, "usage", "export", "--month", "2126-12", "--format", format); !strings.Contains(out, want) {
+				t.Errorf("a label that is a formula: %s", out)
+			}
 		}
 	}
 	s.ok(t, "account", "set", "acc_1", "--label", "")
