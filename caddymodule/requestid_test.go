@@ -13,8 +13,8 @@ import (
 )
 
 // TestRequestID: with an access log, a refusal and each recent call have the id
-// that the line of the log has. The line of a revoked key has its account.
-// Without a log, an admitted call has no id unless a header shows it.
+// that the line of the log has. The line of a revoked key has the key and its
+// account. Without a log, an admitted call has no id unless a header shows it.
 func TestRequestID(t *testing.T) {
 	for _, shown := range []string{"log", "header", ""} {
 		before := "log_append account {http.auth.candidate.id}\nlog_append key {http.tollgate.key}\n"
@@ -68,9 +68,10 @@ func TestRequestID(t *testing.T) {
 		eventually(t, "the log has the ids", func() bool {
 			return strings.Contains(log(), `"uuid":"`+id+`"`) && strings.Contains(log(), `"uuid":"`+body.RequestID+`"`) && strings.Contains(log(), `"status":401`)
 		})
+		whose := fmt.Sprintf(`"key":%q,"account":%q`, keys[0].ID, account)
 		for line := range strings.Lines(log()) {
-			if strings.Contains(line, `"status":401`) && !strings.Contains(line, fmt.Sprintf(`"account":%q`, account)) {
-				t.Errorf("the line of a revoked key: got %s", line)
+			if strings.Contains(line, `"status":401`) && !strings.Contains(line, whose) {
+				t.Errorf("the line of a revoked key: got %s, want %s", line, whose)
 			}
 		}
 	}
