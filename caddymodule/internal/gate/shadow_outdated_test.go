@@ -51,6 +51,7 @@ func TestShadowConfirms(t *testing.T) {
 		{name: "disabled, the store cannot count", request: get, disabled: true, take: store.ErrUnavailable, status: 401, code: "acc_1 convert invalid_token disabled"},
 		{name: "disabled, the store fails", request: get, disabled: true, take: store.ErrUnavailable, confirm: store.ErrUnavailable, status: 503, code: "acc_1 convert unavailable"},
 		{name: "deleted since the grant", request: get, take: store.ErrNoGrant, status: 401, code: "acc_1 convert invalid_token"},
+		{name: "revoked since the grant", request: get, take: store.Revoked, status: 401, code: "acc_1 convert invalid_token revoked"},
 		{name: "without access now", request: get, plan: "none", take: store.ErrUnavailable, status: http.StatusTeapot, code: "acc_1 convert unavailable"},
 		{name: "body", request: noJSON, status: http.StatusTeapot, code: "acc_1 batch invalid_request"},
 		{name: "body, confirming fails", request: noJSON, confirm: store.ErrUnavailable, status: 503, code: "acc_1 batch unavailable"},
