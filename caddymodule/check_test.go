@@ -126,6 +126,9 @@ func TestCheck(t *testing.T) {
 			if status != 0 || out != "Nothing is lost.\n" || complaints != "" {
 				t.Errorf("%s: got %d, %q, %q", name, status, out, complaints)
 			}
+			if out, _, status := c.command(t, "check", "--config", file, "--json"); status != 0 || out != `{"findings":[]}`+"\n" {
+				t.Errorf("%s: got %d, %q as JSON", name, status, out)
+			}
 			continue
 		}
 		if status != 1 || len(lines) != len(test.want) || !strings.Contains(complaints, "the configuration does not have what accounts have") {
