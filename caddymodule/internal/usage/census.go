@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -36,7 +37,7 @@ func Census(ctx context.Context, p *policy.Policy, b *book.Book, now time.Time) 
 		}
 		counts, err := b.CountsOfAccounts(ctx, ids, first, today)
 		for _, n := range counts {
-			if n.Key == "" {
+			if n.Key == "" || n.Key == store.Credited {
 				c.Endpoints[n.Endpoint] += n.Used
 			}
 		}

@@ -55,6 +55,19 @@ func TestCensus(t *testing.T) {
 		spend(t, s, "acc_000", "convert", day, calls)
 		spend(t, s, "acc_449", "old", day, calls)
 	}
+	credit(t, s, "acc_449", "old", today, 3)
+	// What the former account with an id called is none of the new one's.
+	spend(t, s, "acc_448", "old", today, 7)
+	err := s.CloseAccount(t.Context(), now, "acc_448", first, today, func(*book.Account, []book.Bill) {})
+	if err == nil {
+		err = s.ChangeOne(t.Context(), now, "acc_448", func(a *book.Account) error {
+			a.Exists, a.Plan = true, "starter"
+			return nil
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := s.SetTimezone(t.Context(), "UTC"); err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"slices"
 	"testing"
 	"time"
@@ -16,6 +14,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // spend counts calls of an account.
@@ -23,6 +23,15 @@ func spend(t *testing.T, s *storetest.Store, account, endpoint string, day calen
 	t.Helper()
 	if ok, err := s.Take(t.Context(), store.Call{Account: account, Endpoint: endpoint, Day: day, Cost: calls}, nil, nil); !ok || err != nil {
 		t.Fatalf("taking calls: %v, %v", ok, err)
+	}
+}
+
+// credit gives calls of an account back.
+func credit(t *testing.T, s *storetest.Store, account, endpoint string, day calendar.Day, calls int64) {
+	t.Helper()
+	credits := []book.Credit{{Day: day, Endpoint: endpoint, Calls: calls}}
+	if _, err := s.Credit(t.Context(), now, account, "", credits, func(*book.Account, []book.Credit) {}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -50,7 +59,8 @@ func TestTop(t *testing.T) {
 	put("acc_gone", "no-such-plan")
 	put("acc_zero", "business")
 	put("acc_idle", "starter")
-	spend(t, s, "acc_day", "convert", today, 500)
+	spend(t, s, "acc_day", "convert", today, 600)
+	credit(t, s, "acc_day", "convert", today, 100)
 	spend(t, s, "acc_month", "convert", today-7, 30)
 	spend(t, s, "acc_month", "currencies", today, 3)
 	spend(t, s, "acc_month", "convert", today-20, 900) // last month
@@ -79,8 +89,8 @@ func TestTop(t *testing.T) {
 		query usage.TopQuery
 		busy  string
 	}{
-		"today":     {usage.TopQuery{Days: 1, Limit: 20}, "acc_raised:1000 acc_day:500 acc_ended:10 acc_zero:9 acc_gone:8 acc_free:7 acc_month:3"},
-		"last week": {usage.TopQuery{Days: 8, Limit: 3}, "acc_raised:1000 acc_day:500 acc_month:33"},
+		"today":     {usage.TopQuery{Days: 1, Limit: 20}, "acc_raised:1000 acc_day:600 acc_ended:10 acc_zero:9 acc_gone:8 acc_free:7 acc_month:3"},
+		"last week": {usage.TopQuery{Days: 8, Limit: 3}, "acc_raised:1000 acc_day:600 acc_month:33"},
 		"90 days":   {usage.TopQuery{Days: 90, Limit: 2}, "acc_raised:1000 acc_month:933"},
 	} {
 		test.query.Now = now
