@@ -95,13 +95,15 @@ func TestFlushBehind(t *testing.T) {
 	})
 }
 
-// TestBound: calls of more accounts than fit count without an account.
+// TestBound: calls of more accounts than fit count without an account and a
+// reason.
 func TestBound(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	r, _ := newRefused(t, s)
 	for i := range report.MaxRows + 3 {
-		r.Add(store.Refused{Day: today(), Account: strconv.Itoa(i), Code: "quota_exceeded", Calls: 1})
+		reason := []store.NoGrant{store.Revoked, store.Expired, store.Disabled}[i%3]
+		r.Add(store.Refused{Day: today(), Account: strconv.Itoa(i), Code: "invalid_token", Reason: string(reason), Calls: 1})
 	}
 	if err := r.Flush(t.Context()); err != nil {
 		t.Fatal(err)
