@@ -177,9 +177,8 @@ func (p *Plan) LimitsOf(e *Endpoint, overrides []store.Override, now time.Time) 
 
 // Effective returns the abilities that a token with these abilities
 // (sorted, separated by one space) has on this plan. They can have older names.
-// Each call asks again,
-// so that a downgrade applies to the next call. It does not allocate for a
-// set that is cached.
+// Each call asks again, so that a downgrade applies to the next call. It does
+// not allocate for a set that is cached.
 func (p *Plan) Effective(abilities string) *Effective {
 	if e := (*p.effective.Load())[abilities]; e != nil {
 		return e
