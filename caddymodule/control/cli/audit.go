@@ -157,7 +157,7 @@ func value(name string, member json.RawMessage) string {
 		if err := json.Unmarshal(member, &usage); err == nil {
 			texts := make([]string, len(usage))
 			for i, u := range usage {
-				texts[i] = fmt.Sprintf("%s %d", u.Endpoint, u.Calls-u.Credited)
+				texts[i] = fmt.Sprintf("%s %d", u.Endpoint, u.Calls)
 			}
 			member = json.RawMessage("[" + strings.Join(texts, ", ") + "]")
 		}

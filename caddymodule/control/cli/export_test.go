@@ -72,6 +72,7 @@ func TestExport(t *testing.T) {
 	s.Advance(24 * time.Hour)
 	s.take(t, "acc_1", "convert", 4)
 	s.take(t, "acc_2", "batch", 6)
+	s.ok(t, "usage", "credit", "acc_2", "batch", "1")
 	s.ok(t, "account", "delete", "acc_2")
 	expect(t, s.ok(t, "usage", "credit", "acc_1", "convert", "2", "--day", "2126-11-30", "--reason", "outage", "--id", "x1"), `
 ACCOUNT  ENDPOINT  DAY         CALLS  CREDITED  ID
@@ -91,7 +92,7 @@ acc_1    convert   2126-11-30  2      2         x1
 	expect(t, s.ok(t, "usage", "export", "--month", "2126-12", "--format", "json"), `
 [
 {"day":"2126-12-01","account":"acc_1","endpoint":"convert","calls":4,"credited":0,"label":"","plan":"starter","closed":false},
-{"day":"2126-12-01","account":"acc_2","endpoint":"batch","calls":6,"credited":0,"label":"","plan":"starter","closed":true}
+{"day":"2126-12-01","account":"acc_2","endpoint":"batch","calls":6,"credited":1,"label":"","plan":"starter","closed":true}
 ]
 `)
 	expect(t, s.ok(t, "usage", "export", "--month", "2126-10"), head)
