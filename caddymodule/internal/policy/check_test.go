@@ -25,7 +25,7 @@ func TestRenamedAbilities(t *testing.T) {
 	t.Parallel()
 	p := compile(t, renamed())
 	for held, want := range map[string]string{
-		"convert usage": "exchange usage", "change": "exchange", "change convert exchange": "exchange", "rates zzz": "rates",
+		"convert usage": "exchange usage", "change": "exchange", "change convert exchange": "exchange", "convert dummy exchange": "exchange", "rates zzz": "rates",
 		"batch": "", "bulk": "", "rates usage": "rates usage", "change usage rates": "exchange rates usage",
 	} {
 		var got []string
