@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -160,5 +161,23 @@ func TestBackupResetsDeadline(t *testing.T) {
 	}
 	if n := len(answer.set); n < 2 || answer.set[0].Before(time.Now()) || !answer.set[n-1].IsZero() {
 		t.Errorf("the deadlines are %v, want some and then none", answer.set)
+	}
+}
+
+// TestInvalidBackup: what is no complete backup gets no name.
+func TestInvalidBackup(t *testing.T) {
+	c := newControlledCaddy(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/gzip")
+		_, _ = io.WriteString(w, "a part of a backup")
+	}))
+	t.Cleanup(server.Close)
+	c.admin = server.Listener.Addr().String()
+	file := filepath.Join(t.TempDir(), "backup")
+	if _, complaints, status := c.command(t, "backup", file); status != 1 || !strings.Contains(complaints, "verifying the backup") {
+		t.Errorf("got %d, %q", status, complaints)
+	}
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file: %v, want none", err)
 	}
 }
