@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ func TestFindKey(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.ok(t, "key", "create", "acc_1", "--name", "ci", "--ttl", "1h", "--json")), &key); err != nil {
 		t.Fatal(err)
 	}
+	s.Opened().Record(store.Record{Account: "acc_1", Key: key.ID, At: s.Now(), Endpoint: "convert", Status: 200, From: netip.MustParseAddr("192.0.2.9")})
 	sum := sha256.Sum256([]byte(key.Token))
 	inputs := []string{key.Token, "  " + key.Token + "\r\n", hex.EncodeToString(sum[:]), strings.ToUpper(hex.EncodeToString(sum[:])) + "\n"}
 	want := func(state string) {
@@ -31,7 +33,7 @@ func TestFindKey(t *testing.T) {
 		for _, s.input = range inputs {
 			urls := s.watch(t)
 			out := s.ok(t, "key", "find")
-			for _, line := range []string{"State      " + state, "Account    acc_1", "Label      Ann & Sons", "Key        " + key.ID, "Name       ci", "Token      " + key.Hint} {
+			for _, line := range []string{"State      " + state, "Account    acc_1", "Label      Ann & Sons", "Key        " + key.ID, "Name       ci", "Token      " + key.Hint, "From       192.0.2.9"} {
 				if !strings.Contains(out, line+"\n") {
 					t.Errorf("%s: got %s, want the line %s", state, out, line)
 				}
