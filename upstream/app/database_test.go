@@ -125,7 +125,7 @@ func (s *site) get(path, cookie string, want int) {
 func TestStoppedDatabase(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
-	s := serve(t, server.URL)
+	s := serve(t, server.URL(t))
 	s.login(200, `"token"`)
 	cookie := s.signIn(303)
 	server.Stop(t)

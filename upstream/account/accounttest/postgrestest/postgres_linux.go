@@ -2,7 +2,6 @@ package postgrestest
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -23,10 +22,8 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
-// cluster is a PostgreSQL server.
-type cluster struct {
-	once      sync.Once
-	err       error
+// Server is a PostgreSQL server, which a test can stop.
+type Server struct {
 	directory string
 	port      string
 	process   *exec.Cmd
@@ -34,52 +31,57 @@ type cluster struct {
 	made      int
 }
 
-var server cluster // of the test process
+var (
+	shared  Server // of the test process
+	started = sync.OnceValue(shared.start)
+)
 
 // URL returns the address of an empty database on a real server. The server
 // starts with the first database. Without PostgreSQL installed the test is
 // skipped, in CI it fails.
 func URL(t testing.TB) string {
 	t.Helper()
-	binaries := require(t)
-	server.once.Do(func() { server.err = server.start(binaries) })
-	if server.err != nil {
-		t.Fatal(server.err)
-	}
-	name, err := server.create(t.Context())
-	if err != nil {
+	require(t)
+	if err := started(); err != nil {
 		t.Fatal(err)
 	}
-	return server.url(name)
-}
-
-// Server is a PostgreSQL server of one test, which the test can stop.
-type Server struct {
-	// URL is the address of an empty database.
-	URL string
-
-	cluster cluster
+	return shared.URL(t)
 }
 
 // Start runs a server until the test ends.
 func Start(t testing.TB) *Server {
 	t.Helper()
+	require(t)
 	s := &Server{}
-	if err := s.cluster.start(require(t)); err != nil {
-		t.Fatal(errors.Join(err, s.cluster.stop()))
+	if err := s.start(); err != nil {
+		t.Fatal(errors.Join(err, s.stop()))
 	}
 	t.Cleanup(func() {
 		s.Continue(t) // else it cannot end
-		if err := s.cluster.stop(); err != nil {
+		if err := s.stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	name, err := s.cluster.create(t.Context())
+	return s
+}
+
+// URL returns the address of an empty database.
+func (s *Server) URL(t testing.TB) string {
+	t.Helper()
+	db, err := sql.Open("pgx", s.url("postgres"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.URL = s.cluster.url(name)
-	return s
+	defer db.Close()
+	// CREATE DATABASE needs exclusive use of its template.
+	s.databases.Lock()
+	defer s.databases.Unlock()
+	s.made++
+	name := "test" + strconv.Itoa(s.made)
+	if _, err := db.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	return s.url(name)
 }
 
 // Stop stops all processes of the server: it accepts connections and answers
@@ -93,7 +95,7 @@ func (s *Server) Continue(t testing.TB) { s.signal(t, syscall.SIGCONT) }
 // then to these.
 func (s *Server) signal(t testing.TB, signal syscall.Signal) {
 	t.Helper()
-	main := s.cluster.process.Process.Pid
+	main := s.process.Process.Pid
 	if err := syscall.Kill(main, signal); err != nil {
 		t.Fatal(err)
 	}
@@ -112,25 +114,22 @@ func (s *Server) signal(t testing.TB, signal syscall.Signal) {
 	}
 }
 
-// require returns the directory of the server's programs. Without them the test
-// is skipped, in CI it fails.
-func require(t testing.TB) string {
+// require skips a test without PostgreSQL; in CI it fails.
+func require(t testing.TB) {
 	t.Helper()
-	binaries, err := installed()
-	if err != nil {
+	if _, err := installed(); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(err)
 		}
 		t.Skip(err)
 	}
-	return binaries
 }
 
 // Main runs the tests of a package and stops the server. TestMain calls it
 // and exits with its result.
 func Main(m *testing.M) (code int) {
 	code = m.Run()
-	if err := server.stop(); err != nil {
+	if err := shared.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
@@ -152,33 +151,36 @@ func installed() (string, error) {
 	return filepath.Dir(slices.Max(found)), nil
 }
 
-func (c *cluster) start(binaries string) error {
-	var err error
-	// Not t.TempDir: the path of a Unix socket may have 107 bytes.
-	if c.directory, err = os.MkdirTemp("", "postgres"); err != nil {
-		return err
-	}
-	owner, err := c.owner()
+func (s *Server) start() error {
+	binaries, err := installed()
 	if err != nil {
 		return err
 	}
-	data := filepath.Join(c.directory, "data")
-	initialise := c.command(owner, filepath.Join(binaries, "initdb"), "--pgdata", data,
+	// Not t.TempDir: the path of a Unix socket may have 107 bytes.
+	if s.directory, err = os.MkdirTemp("", "postgres"); err != nil {
+		return err
+	}
+	owner, err := s.owner()
+	if err != nil {
+		return err
+	}
+	data := filepath.Join(s.directory, "data")
+	initialise := s.command(owner, filepath.Join(binaries, "initdb"), "--pgdata", data,
 		"--username", "tollgate", "--auth", "trust", "--no-sync", "--encoding", "UTF8")
 	if out, err := initialise.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	if c.port, err = freePort(); err != nil {
+	if s.port, err = freePort(); err != nil {
 		return err
 	}
 	var log bytes.Buffer
-	c.process = c.command(owner, filepath.Join(binaries, "postgres"), "-D", data, "-F",
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+c.directory, "-p", c.port)
-	c.process.Stderr = &log
-	if err := c.process.Start(); err != nil {
+	s.process = s.command(owner, filepath.Join(binaries, "postgres"), "-D", data, "-F",
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+s.directory, "-p", s.port)
+	s.process.Stderr = &log
+	if err := s.process.Start(); err != nil {
 		return fmt.Errorf("starting postgres: %w", err)
 	}
-	db, err := sql.Open("pgx", c.url("postgres"))
+	db, err := sql.Open("pgx", s.url("postgres"))
 	if err != nil {
 		return err
 	}
@@ -195,7 +197,7 @@ func (c *cluster) start(binaries string) error {
 }
 
 // owner returns who the server runs as: it refuses to be root.
-func (c *cluster) owner() (*syscall.Credential, error) {
+func (s *Server) owner() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
@@ -211,51 +213,36 @@ func (c *cluster) owner() (*syscall.Credential, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(c.directory, int(uid), int(gid))
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(s.directory, int(uid), int(gid))
 }
 
-func (c *cluster) command(owner *syscall.Credential, name string, args ...string) *exec.Cmd {
+func (s *Server) command(owner *syscall.Credential, name string, args ...string) *exec.Cmd {
 	command := exec.Command(name, args...)
-	command.Dir = c.directory
+	command.Dir = s.directory
 	command.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: owner, Pdeathsig: syscall.SIGKILL}
 	return command
 }
 
-func (c *cluster) url(database string) string {
-	u := url.URL{Scheme: "postgres", User: url.User("tollgate"), Host: net.JoinHostPort("127.0.0.1", c.port),
+func (s *Server) url(database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User("tollgate"), Host: net.JoinHostPort("127.0.0.1", s.port),
 		Path: "/" + database, RawQuery: "sslmode=disable"}
 	return u.String()
 }
 
-func (c *cluster) create(ctx context.Context) (string, error) {
-	db, err := sql.Open("pgx", c.url("postgres"))
-	if err != nil {
-		return "", err
-	}
-	defer db.Close()
-	// CREATE DATABASE needs exclusive use of its template.
-	c.databases.Lock()
-	defer c.databases.Unlock()
-	c.made++
-	name := "test" + strconv.Itoa(c.made)
-	_, err = db.ExecContext(ctx, "CREATE DATABASE "+name)
-	return name, err
-}
-
-func (c *cluster) stop() error {
-	if c.process != nil {
-		if err := c.process.Process.Signal(syscall.SIGINT); err != nil {
+func (s *Server) stop() error {
+	if s.process != nil {
+		if err := s.process.Process.Signal(syscall.SIGINT); err != nil {
 			return fmt.Errorf("stopping postgres: %w", err)
 		}
-		if err := c.process.Wait(); err != nil {
+		if err := s.process.Wait(); err != nil {
 			return fmt.Errorf("stopping postgres: %w", err)
 		}
 	}
-	if c.directory == "" {
+	if s.directory == "" {
 		return nil
 	}
-	return os.RemoveAll(c.directory)
+	return os.RemoveAll(s.directory)
 }
 
 func freePort() (string, error) {
