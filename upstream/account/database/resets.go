@@ -44,13 +44,10 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 func (s *Store) prune(ctx context.Context, table, ended string, args ...any) (err error) {
 	statement := "DELETE FROM " + table + " WHERE id IN (SELECT id FROM " + table + " WHERE " + ended + " LIMIT $1)"
 	for err == nil {
-		err = s.change(ctx, "pruning "+table, errPruned, statement, append([]any{pageSize}, args...)...)
+		err = s.change(ctx, "pruning "+table, account.ErrNotFound, statement, append([]any{pageSize}, args...)...)
 	}
-	if errors.Is(err, errPruned) {
+	if errors.Is(err, account.ErrNotFound) { // nothing is left
 		return nil
 	}
 	return err
 }
-
-// errPruned ends prune.
-var errPruned = errors.New("nothing is left to prune")
