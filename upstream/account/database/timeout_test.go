@@ -80,3 +80,32 @@ CREATE EVENT TRIGGER note ON ddl_command_start EXECUTE FUNCTION note()`)
 		t.Errorf("got %q and %q, %v", statement, waiting, err)
 	}
 }
+
+// TestPages: more rows than one statement reads or deletes.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	s, err := OpenFile(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const many = "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < $1) "
+	for _, statement := range []string{
+		"INSERT INTO accounts (" + columns + ") " + many + "SELECT 'acc_' || i, i || '@example.com', '', 1, 0, 0, 0, 0 FROM n",
+		"INSERT INTO sessions (" + sessionColumns + ") " + many + "SELECT 'session_' || i, 'acc_' || i, 1, '', 0, 0, 0 FROM n",
+	} {
+		if _, err := s.db.ExecContext(t.Context(), statement, pageSize); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := s.List(t.Context())
+	if err != nil || len(all) != pageSize+1 {
+		t.Errorf("got %d accounts, %v, want %d", len(all), err, pageSize+1)
+	}
+	if err := s.Prune(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := one(t.Context(), s, "counting", scanNumber, "SELECT COUNT(*) FROM sessions"); err != nil || left != 0 {
+		t.Errorf("%d sessions are left, %v", left, err)
+	}
+}
