@@ -2,6 +2,7 @@ package account_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -15,10 +16,11 @@ import (
 )
 
 // counted is a database that lists two accounts at once, and counts how often
-// each account is read.
+// each account is read. With an error, it reads none.
 type counted struct {
 	account.Store
 	reads map[string]int
+	err   error
 }
 
 func (c counted) LoginsToEnd(ctx context.Context, after string, _ int) ([]account.Credential, error) {
@@ -27,6 +29,9 @@ func (c counted) LoginsToEnd(ctx context.Context, after string, _ int) ([]accoun
 
 func (c counted) ByID(ctx context.Context, id string) (account.Credential, error) {
 	c.reads[id]++
+	if c.err != nil {
+		return account.Credential{}, c.err
+	}
 	return c.Store.ByID(ctx, id)
 }
 
@@ -59,7 +64,7 @@ func TestEndLoginsOfMany(t *testing.T) {
 		},
 		Refusal: apierror.New(http.StatusConflict, "refused", "Not now."),
 	})
-	store := counted{w.store, map[string]int{}}
+	store := counted{w.store, map[string]int{}, nil}
 	s := service(store, w.gate)
 	if err := s.EndLogins(ctx); code(err) != "refused" {
 		t.Errorf("got %v, want the refusal", err)
@@ -75,5 +80,10 @@ func TestEndLoginsOfMany(t *testing.T) {
 	clear(store.reads)
 	if err := s.EndLogins(ctx); err == nil || len(store.reads) != 1 {
 		t.Errorf("without the gate: got %v after %v, want an error after one account", err, store.reads)
+	}
+	clear(store.reads)
+	store.err = account.ErrDatabase
+	if err := service(store, w.gate).EndLogins(ctx); !errors.Is(err, account.ErrDatabase) || len(store.reads) != 1 {
+		t.Errorf("without the database: got %v after %v, want an error after one account", err, store.reads)
 	}
 }
