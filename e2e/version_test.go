@@ -12,6 +12,7 @@ import (
 // TestVersion: both programs have the same stamp.
 func TestVersion(t *testing.T) {
 	t.Parallel()
+	must(t, stack.Build())
 	var stamps []string
 	for _, command := range []string{"caddy tollgate version", "upstream version", "upstream --version"} {
 		args := strings.Fields(command)
