@@ -132,9 +132,9 @@ func label(email Email) *string {
 	return new(string(email[:min(len(email), api.MaxLabel)]))
 }
 
-// Delete removes an account from the gate, with its tokens and counts, and
-// from the database. If the database fails after that, the account is left
-// without plan and tokens; a second Delete completes the work.
+// Delete removes an account from the gate, with its tokens, and from the
+// database. If the database fails after that, the account is left without
+// plan and tokens; a second Delete completes the work.
 func (s *Service) Delete(ctx context.Context, id string) error {
 	if _, err := s.store.ByID(ctx, id); err != nil {
 		return err

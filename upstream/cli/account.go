@@ -316,17 +316,17 @@ func printReset(c *cobra.Command, site string, accounts *account.Service, id str
 
 func accountDelete(gate Gate) *cobra.Command {
 	var ask func(string, ...any) error
-	c := changeCommand(gate, "delete", "Delete an account with its tokens and counts", func(c *cobra.Command, accounts *account.Service, id string) error {
+	c := changeCommand(gate, "delete", "Delete an account with its tokens", func(c *cobra.Command, accounts *account.Service, id string) error {
 		a, err := find(c.Context(), accounts, id)
 		if err != nil {
 			return err
 		}
-		if err := ask("Delete account %s (%s) with its keys and counts?", a.Email, id); err != nil {
+		if err := ask("Delete account %s (%s) with its keys?", a.Email, id); err != nil {
 			return err
 		}
 		return accounts.Delete(c.Context(), id)
 	})
-	c.Long += " On a terminal it asks first, unless --yes is set."
+	c.Long += " Its counts stay in bills. On a terminal it asks first, unless --yes is set."
 	ask = terminal.Ask(c)
 	return c
 }

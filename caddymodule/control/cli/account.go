@@ -125,9 +125,9 @@ func (t *tool) showAccount() *cobra.Command {
 
 func (t *tool) deleteAccount() *cobra.Command {
 	c := &cobra.Command{
-		Use: "delete <account>", Short: "Deletes an account with all its tokens and counts", Args: misuse.Arguments(1),
+		Use: "delete <account>", Short: "Deletes an account with all its tokens", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
-		Long:              "Deletes an account with all its tokens and counts. On a terminal it asks first, unless --yes is set.",
+		Long:              "Deletes an account with all its tokens. Its counts stay in bills. On a terminal it asks first, unless --yes is set.",
 	}
 	ask := terminal.Ask(c)
 	run := perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
@@ -145,7 +145,7 @@ func (t *tool) deleteAccount() *cobra.Command {
 		if account.Label != "" {
 			name += " (" + plain(account.Label) + ")"
 		}
-		if err := ask("Delete account %s with its keys and counts?", name); err != nil {
+		if err := ask("Delete account %s with its keys?", name); err != nil {
 			return err
 		}
 		return run(c, []string{account.Account})

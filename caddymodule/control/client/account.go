@@ -63,7 +63,8 @@ func (c *Client) LookUpAccount(ctx context.Context, name string) ([]api.Account,
 	return page.Accounts, err
 }
 
-// DeleteAccount deletes an account with all its tokens and counts.
+// DeleteAccount deletes an account with all its tokens. Its counts stay
+// in bills.
 func (c *Client) DeleteAccount(ctx context.Context, account string) error {
 	_, err := ofAccount[none](ctx, c, http.MethodDelete, account, "", nil, nil)
 	return err
