@@ -96,7 +96,7 @@ func (b *Book) credit(ctx context.Context, at time.Time, account, id string, cre
 	case len(made) == 0:
 		return nil, nil
 	}
-	writes, err := b.addToTotals(ctx, account, made)
+	writes, err := b.addToTotals(ctx, at, account, made)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +120,9 @@ func (b *Book) credit(ctx context.Context, at time.Time, account, id string, cre
 }
 
 // addToTotals sets how much each of the new credits of a day gives back, and
-// returns the writes of the totals with them.
-func (b *Book) addToTotals(ctx context.Context, account string, credits []Credit) (writes []Write, err error) {
+// returns the writes of the totals with them. A total is kept longer than the
+// counts of its day.
+func (b *Book) addToTotals(ctx context.Context, at time.Time, account string, credits []Credit) (writes []Write, err error) {
 	day, keys := credits[0].Day, make([]string, len(credits))
 	for i, c := range credits {
 		keys[i] = totalsOn(day) + " " + c.Endpoint
@@ -152,7 +153,7 @@ func (b *Book) addToTotals(ctx context.Context, account string, credits []Credit
 		}
 		total = max(total, credited)
 		c.Credited = min(c.Calls, max(0, used+credited-total))
-		row := Row{Key: keys[i], Value: encode(total + c.Credited), Expires: (day + store.CountsFor + 1).UTC()}
+		row := Row{Key: keys[i], Value: encode(total + c.Credited), Expires: at.AddDate(0, 0, store.CountsFor+2)}
 		writes = append(writes, Write{Row: row, Check: true, Old: rows[i].Value})
 	}
 	return writes, nil
