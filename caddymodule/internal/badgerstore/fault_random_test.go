@@ -37,21 +37,23 @@ type faultRun struct {
 
 	admitted      [faultCallers]atomic.Int64
 	label         atomic.Int64 // of the last account that was changed
+	tried, closed atomic.Int64 // calls of accounts that were deleted: all, and those admitted
 	faults, dumps atomic.Int64
 	dumped        chan struct{} // closed after faultDumps
 }
 
 // promised is what a store has promised at an instant.
 type promised struct {
-	admitted [faultCallers]int64
-	label    int64
+	admitted      [faultCallers]int64
+	label         int64
+	tried, closed int64
 }
 
 func (r *faultRun) promised() (p promised) {
 	for i := range r.admitted {
 		p.admitted[i] = r.admitted[i].Load()
 	}
-	p.label = r.label.Load()
+	p.label, p.tried, p.closed = r.label.Load(), r.tried.Load(), r.closed.Load()
 	return p
 }
 
@@ -224,14 +226,18 @@ func eventOf(e store.Entry) *store.Event {
 	return &store.Event{ID: e.ID.String(), At: e.At, Known: e.At.Add(time.Hour), Queued: true}
 }
 
-// recreate takes one call of an account and deletes the account. So the
-// account never has more calls than one.
+// recreate creates an account, takes one call of it and deletes it. So the
+// account never has more calls than one, and those before it are closed.
 func (r *faultRun) recreate() error {
 	ctx := context.Background()
 	if _, err := storetest.PutAccount(ctx, r.s.Book, store.Account{ID: "acc_2", Plan: "starter"}); err != nil {
 		return err
 	}
-	if _, err := r.s.Take(ctx, store.Call{Account: "acc_2", Endpoint: "convert", Day: today}, nil, nil); err != nil && !errors.Is(err, store.ErrUnavailable) {
+	r.tried.Add(1)
+	switch admitted, err := r.s.Take(ctx, store.Call{Account: "acc_2", Endpoint: "convert", Day: today}, nil, nil); {
+	case admitted:
+		r.closed.Add(1)
+	case err != nil && !errors.Is(err, store.ErrUnavailable):
 		return err
 	}
 	err := r.s.DeleteAccount(ctx, "acc_2")
@@ -246,11 +252,13 @@ func (r *faultRun) recreate() error {
 
 // found is what a dump has.
 type found struct {
-	keys             [faultCallers]int64
-	account, deleted int64
-	labels           map[string]string
-	recorded         map[string]string // the last label of each account in the audit log
-	entries          int
+	keys           [faultCallers]int64
+	account        int64
+	recreated      bool  // the account of recreate exists
+	recent, closed int64 // its calls, and those before it
+	labels         map[string]string
+	recorded       map[string]string // the last label of each account in the audit log
+	entries        int
 }
 
 func newFound() *found { return &found{labels: map[string]string{}, recorded: map[string]string{}} }
@@ -262,6 +270,7 @@ func (f *found) add(p book.Piece) error {
 	}
 	switch value := value.(type) {
 	case *book.Account:
+		f.recreated = f.recreated || value.ID == "acc_2"
 		if value.Label != "" {
 			f.labels[value.ID] = value.Label
 		}
@@ -276,8 +285,10 @@ func (f *found) add(p book.Piece) error {
 
 func (f *found) addCount(c *store.StoredCount) {
 	switch {
+	case c.Account == "acc_2" && c.Key == store.Closed:
+		f.closed = c.Used
 	case c.Account == "acc_2":
-		f.deleted = c.Used
+		f.recent = c.Used
 	case c.Key == "":
 		f.account = c.Used
 	default:
@@ -312,8 +323,8 @@ func (r *faultRun) check(what string, got *found, least, most promised) {
 	if got.account != sum {
 		r.Errorf("%s: the account has %d calls and its keys %d", what, got.account, sum)
 	}
-	if got.deleted > 1 {
-		r.Errorf("%s: the account that was deleted has %d calls", what, got.deleted)
+	if all := got.recent + got.closed; got.recent > 1 || got.recreated && all < least.closed || all > most.tried {
+		r.Errorf("%s: the account that was deleted has %d calls, and those before it %d, want 0 or 1 and %d to %d in all", what, got.recent, got.closed, least.closed, most.tried)
 	}
 	label, _ := strconv.ParseInt(got.labels["acc_1"], 10, 64) // 0 is too small
 	if label < least.label || label > most.label+1 || got.labels["acc_1"] != got.labels["acc_3"] {
