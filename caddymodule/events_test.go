@@ -57,6 +57,7 @@ var _ caddyevents.Handler = (*eventHandler)(nil)
 // of the Caddyfile and the webhook get each event once.
 func TestEvents(t *testing.T) {
 	const key = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
+	handled.events = nil
 	verifier, err := standardwebhooks.NewWebhook(key)
 	if err != nil {
 		t.Fatal(err)

@@ -156,6 +156,10 @@ func TestDiskFillsDuringChanges(t *testing.T) {
 	}
 	for _, leave := range []uint64{badgerstore.DefaultReserve - mebibyte, mebibyte, 0} {
 		await(&made)
+		// A change that is being written needs the reserve: a disk does not lose
+		// all of it at once.
+		disk.Fill(t, badgerstore.DefaultReserve-mebibyte)
+		await(&refused)
 		empty := disk.Fill(t, leave)
 		await(&refused)
 		empty()
