@@ -128,7 +128,7 @@ func TestDeletionWithoutKeyCounts(t *testing.T) {
 	dir := t.TempDir()
 	s := countedAccounts(t, dir)
 	add, errLost := s.journal.append, errors.New("pages lost")
-	s.journal.append = func([]byte, bool) error { return errLost }
+	appendWith(s, func([]byte, bool) error { return errLost })
 	if err := s.DeleteAccount(t.Context(), "acc_1"); !errors.Is(err, errLost) {
 		t.Errorf("got %v, want %v", err, errLost)
 	}
@@ -137,7 +137,7 @@ func TestDeletionWithoutKeyCounts(t *testing.T) {
 	if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	s.journal.append = add
+	appendWith(s, add)
 	for name, s := range map[string]TestStore{"the same process": s, "the next process": openHere(t, crashed, Options{})} {
 		if _, err := s.Get(t.Context(), "acc_1"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: got %v, want no account", name, err)
