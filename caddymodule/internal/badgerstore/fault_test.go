@@ -100,8 +100,8 @@ func TestSegmentEndsDuringRestore(t *testing.T) {
 	if left := s.journal.log.Ended(); left == nil || left.Number != 2 {
 		t.Errorf("the oldest segment is %v, want 2", left)
 	}
-	s.journal.archiving.Unlock()
 	wantAfterCrash(t, dir, 7)
+	s.journal.archiving.Unlock() // the background removes the segment
 }
 
 // TestConfirmFailsAfterRestore: the segments that a restore has replaced are
