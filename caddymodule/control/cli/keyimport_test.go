@@ -229,8 +229,8 @@ func TestRandomKeysAreNoPlaceholders(t *testing.T) {
 		},
 		of(digits), of(large + "234567"),
 	}
-	seed := mathrand.Uint64()
-	source := mathrand.New(mathrand.NewPCG(seed, 1))
+	// Always the same ones: one of some ten million begins with tgk_ or todo-.
+	source := mathrand.New(mathrand.NewPCG(1, 1))
 	var tokens []string
 	for range 100 {
 		for _, shape := range shapes {
@@ -243,7 +243,7 @@ func TestRandomKeysAreNoPlaceholders(t *testing.T) {
 	}
 	want := fmt.Sprintf(`{"imported":%d,"skipped":0,"errors":[]}`, len(tokens))
 	if out, complaints, _ := foreignShell(t).run(t, "key", "import", file(t, tokens), "--dry-run"); out != want+"\n" {
-		t.Errorf("seed %d: got %s%s", seed, out, complaints)
+		t.Errorf("got %s%s", out, complaints)
 	}
 }
 
