@@ -156,7 +156,7 @@ func TestExportInterrupted(t *testing.T) {
 	root := &cobra.Command{Use: "tollgate", SilenceUsage: true}
 	cli.Add(root, func(string) (*client.Client, error) { return client.New(gate.URL, "") }, time.Now)
 	root.SetErr(&complaints)
-	root.SetArgs([]string{"usage", "export", "--month", time.Now().Format("2006-01"), "--output", filepath.Join(dir, "month.csv")})
+	root.SetArgs([]string{"usage", "export", "--month", time.Now().UTC().Format("2006-01"), "--output", filepath.Join(dir, "month.csv")})
 	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(complaints.String(), "terminated") {
 		t.Errorf("got %v, %s", err, &complaints)
 	}
