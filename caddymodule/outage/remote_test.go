@@ -79,8 +79,6 @@ func TestRemoteSaysWhy(t *testing.T) {
 	t.Cleanup(strange.Close)
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(slow.Close)
-	closed := httptest.NewServer(nil)
-	closed.Close()
 	trusting := strange.Client()
 	trusting.Transport.(*http.Transport).TLSClientConfig.ServerName = "s3cret.example"
 	for name, c := range map[string]struct {
@@ -88,7 +86,7 @@ func TestRemoteSaysWhy(t *testing.T) {
 		url    string
 		want   string
 	}{
-		"refused":   {http.DefaultClient, closed.URL, "connection refused"},
+		"refused":   {http.DefaultClient, "http://127.0.0.1:1", "connection refused"},
 		"authority": {http.DefaultClient, strange.URL, "signed by an unknown authority"},
 		"host":      {trusting, strange.URL, "the certificate is for another host"},
 		"plain":     {http.DefaultClient, strings.Replace(slow.URL, "http:", "https:", 1), "server gave HTTP response to HTTPS client"},

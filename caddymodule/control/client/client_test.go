@@ -241,11 +241,13 @@ func TestUnreachable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := httptest.NewServer(handler)
-			if t.Cleanup(server.Close); handler == nil {
-				server.Close()
+			url := "http://127.0.0.1:1" // a port that no other test gets
+			if handler != nil {
+				server := httptest.NewServer(handler)
+				t.Cleanup(server.Close)
+				url = server.URL
 			}
-			_, err := connect(t, server.URL, controltest.Secret).Plans(t.Context())
+			_, err := connect(t, url, controltest.Secret).Plans(t.Context())
 			if !errors.Is(err, client.ErrUnreachable) || errors.Is(err, client.ErrOther) {
 				t.Errorf("got %v", err)
 			}
