@@ -81,7 +81,7 @@ func TestNoDialStorm(t *testing.T) {
 func TestStalledCallsEnd(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
-	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: time.Second})
+	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 5 * time.Second})
 	proxy.Stall()
 	var calls sync.WaitGroup
 	for range redisstore.DefaultInFlight + 500 {
@@ -150,7 +150,7 @@ func TestAwayAtStart(t *testing.T) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
 	proxy.Refuse()
 	var log journal
-	s := openAny(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Logger: log.logger()})
+	s := openAny(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 10 * time.Second, Logger: log.logger()})
 	await(t, "a line about the server", func() bool { return log.has("redis does not work") })
 	if takeOne(t, s) == nil {
 		t.Error("the store works without a server")

@@ -45,8 +45,8 @@ func fullAccount(t testing.TB, server *redistest.Server) {
 func farStore(t testing.TB, server *redistest.Server) *gate {
 	t.Helper()
 	far := redistest.StartProxy(t, server.Addr())
-	far.Delay(6 * time.Millisecond)
-	return openStore(t, redisstore.Options{URL: "redis://" + far.Addr(), Timeout: 3 * time.Second})
+	far.Delay(20 * time.Millisecond)
+	return openStore(t, redisstore.Options{URL: "redis://" + far.Addr(), Timeout: 10 * time.Second})
 }
 
 // TestDeleteManyKeys: an account with many keys is deleted within the timeout,

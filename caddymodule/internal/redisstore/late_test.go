@@ -27,7 +27,7 @@ func TestLateCalls(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			proxy := redistest.StartProxy(t, server.Addr())
-			f := newFleet(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: time.Second})
+			f := newFleet(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 3 * time.Second})
 			for gate := range f.gates {
 				f.take(gate, f.call(), daily(1<<40))
 			}

@@ -20,7 +20,7 @@ func TestAbandonedCallsCount(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
 	const most = 8
-	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 100 * time.Millisecond, InFlight: most})
+	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 3 * time.Second, InFlight: most})
 	proxy.Stall()
 	all := func() []error {
 		errs := make([]error, most)
