@@ -136,10 +136,10 @@ func TestWaitingEvent(t *testing.T) {
 	webhook := "webhook http://" + deadAddress + " {\n\tsecret whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz\n}"
 	s := start(t, setup{zone: calmZone(), more: webhook})
 	changeAccount(t, "acc_1")
-	app(t).Follow()
-	if got := value(t, "webhook_oldest_seconds"); got <= 0 || value(t, "webhook_queue") != 1 {
-		t.Errorf("got %g seconds, want some", got)
-	}
+	eventually(t, "the event", func() bool {
+		app(t).Follow() // a busy machine may need another one
+		return value(t, "webhook_oldest_seconds") > 0 && value(t, "webhook_queue") == 1
+	})
 	s.more = ""
 	if err := s.reload(); err != nil {
 		t.Fatal(err)
@@ -158,10 +158,10 @@ func TestDroppedEvents(t *testing.T) {
 	for i := range 1026 { // one in the handler, 1024 that wait
 		changeAccount(t, fmt.Sprintf("acc_%d", i))
 	}
-	app(t).Follow()
-	if got := value(t, "events_dropped_total") - before; got < 1 {
-		t.Errorf("got %g dropped events, want at least 1", got)
-	}
+	eventually(t, "a dropped event", func() bool {
+		app(t).Follow() // a busy machine may need another one
+		return value(t, "events_dropped_total") > before
+	})
 }
 
 // TestMetricsDocumented: the table in docs/operations.md has each metric with
