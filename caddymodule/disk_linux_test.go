@@ -14,7 +14,7 @@ import (
 // knows every call.
 func TestStoreLeftOpen(t *testing.T) {
 	disk := storetest.NewSmallDisk(t)
-	s := start(t, setup{dir: filepath.Join(disk.Dir, "gate")})
+	s := start(t, setup{zone: calmZone(), dir: filepath.Join(disk.Dir, "gate")})
 	account, bearer := s.account(t, "starter")
 	call := func() {
 		t.Helper()
