@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -166,14 +167,7 @@ func (c *controlledCaddy) command(t *testing.T, args ...string) (stdout, stderr 
 // Over TCP the admin endpoint judges the host and the origin.
 func TestCommandOverTCP(t *testing.T) {
 	c := newControlledCaddy(t)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.admin, c.enforceOrigin = free.Addr().String(), true
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	c.admin, c.enforceOrigin = fmt.Sprintf("127.0.0.1:%d", freePort(t)), true
 	if out, complaints, status := c.command(t, "plans"); status != 1 || out != "" || !strings.Contains(complaints, "the gate is unreachable") {
 		t.Errorf("no listener: got %d, %q, %q", status, out, complaints)
 	}

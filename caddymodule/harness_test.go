@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -411,15 +412,26 @@ func (s *site) raw(t testing.TB, request string) string {
 	return string(got)
 }
 
-// freePort is a port that a site can listen on across reloads.
+// freePort is a port that a site can listen on across reloads. It lies below the
+// ports that Linux gives to other tests and to connections. The UDP port of that
+// number is its lock.
 func freePort(t testing.TB) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := 10000 + mathrand.IntN(22000)
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		lock, err := net.ListenPacket("udp", address)
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { lock.Close() })
+		if listener, err := net.Listen("tcp", address); err == nil {
+			listener.Close()
+			return port
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
+	t.Fatal("there is no free port")
+	return 0
 }
 
 // calmZone is a zone in which it is around noon, so that no test runs
