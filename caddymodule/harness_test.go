@@ -178,7 +178,7 @@ func newSite(s setup, dir string) *site {
 	n := &site{setup: s, upstream: newUpstream(s.upstream)}
 	n.dir = cmp.Or(s.dir, dir)
 	n.client = &http.Client{
-		Timeout:       20 * time.Second,
+		Timeout:       time.Minute,
 		Transport:     &http.Transport{DialContext: n.dial, DisableCompression: true, MaxIdleConnsPerHost: 64},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -392,7 +392,7 @@ func (s *site) open(t testing.TB, request string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, request); err != nil {
