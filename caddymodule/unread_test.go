@@ -223,7 +223,7 @@ func TestRefusalOverHTTP2(t *testing.T) {
 	s := start(t, setup{zone: calmZone(), global: "servers {\nprotocols h1 h2c\ntimeouts {\nread_body_idle 1h\n}\n}"})
 	body, writer := io.Pipe()
 	defer writer.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, "POST", "http://gate.test/api/convert/batch", body)
 	if err != nil {

@@ -265,7 +265,7 @@ func TestAccountsWaitForTheSnapshotOfADump(t *testing.T) {
 		})
 	}()
 	lock := &s.changing[s.stripe("acc_1")]
-	for deadline := time.Now().Add(20 * time.Second); lock.TryLock(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); lock.TryLock(); time.Sleep(time.Millisecond) {
 		if lock.Unlock(); time.Now().After(deadline) {
 			t.Error("the dump does not hold the account")
 			break

@@ -73,7 +73,7 @@ func TestAccountsDoNotWaitForEachOther(t *testing.T) {
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			return errors.New("still waiting")
 		}
 	})
