@@ -77,7 +77,7 @@ func logged(t *testing.T, level string, s setup) (*site, func() string) {
 // more than 2000 bytes.
 var impatient = setup{
 	zone:   calmZone(),
-	global: "servers {\ntimeouts {\nread_body_idle 200ms\n}\n}",
+	global: "servers {\ntimeouts {\nread_body_idle 1s\n}\n}",
 	before: "request_body {\nmax_size 2KB\n}",
 	more:   "refund server_errors",
 }
