@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
 // mirror is a service that answers with the account and the plan of a call,
@@ -185,10 +185,8 @@ func newServer(t *testing.T) *server {
 func TestUpstreams(t *testing.T) {
 	works, sick, breaks := newServer(t), newServer(t), newServer(t)
 	sick.sick.Store(true)
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	must(t, dead.Close())
-	site, gate := run(t, "upstreams.Caddyfile", strings.Join([]string{dead.Addr().String(), sick.address, breaks.address, works.address}, " "),
+	dead := "127.0.0.1:" + stack.FreePorts(t, 1)[0]
+	site, gate := run(t, "upstreams.Caddyfile", strings.Join([]string{dead, sick.address, breaks.address, works.address}, " "),
 		"# trusted_proxies static 10.0.0.5", "trusted_proxies static 127.0.0.1", "# trusted_proxies_strict", "trusted_proxies_strict")
 	key := []string{"Authorization", "Bearer " + newKey(t, gate, "acc_1", "starter")}
 	orders := int64(0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -128,16 +130,29 @@ func (s *server) stop() error {
 	}
 }
 
-// freeAddresses returns addresses that no program uses now.
-func freeAddresses(ctx context.Context, n int) ([]string, error) {
-	list := make([]string, n)
-	for i := range list {
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
+// given are the ports that freeAddresses has returned.
+var given sync.Map
+
+// freeAddresses returns addresses that no program uses now. Their ports lie below
+// those that Linux gives for port 0, and those that the other tests choose: until
+// the server listens that they are for, no program gets them.
+func freeAddresses(ctx context.Context, n int) (list []string, err error) {
+	const lowest, highest, tries = 4000, 10000, 1000
+	for range tries {
+		if len(list) == n {
+			return list, nil
+		}
+		address := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(highest-lowest))
+		var listener net.Listener
+		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
+			continue
+		}
+		if err = listener.Close(); err != nil {
 			return nil, err
 		}
-		defer listener.Close() // after the loop, so that the addresses differ
-		list[i] = listener.Addr().String()
+		if _, taken := given.LoadOrStore(address, true); !taken {
+			list = append(list, address)
+		}
 	}
-	return list, nil
+	return nil, fmt.Errorf("found %d free addresses, want %d: %v", len(list), n, err)
 }

@@ -79,12 +79,11 @@ func TestUpstreamWithoutItsGate(t *testing.T) {
 	t.Cleanup(page.Close)
 	missing := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(missing.Close)
-	closed := httptest.NewServer(nil)
-	closed.Close()
+	const closed = "http://127.0.0.1:1" // no program gets port 1
 	const wrong = "another-secret-of-at-least-32-characters"
 	for name, c := range map[string]struct{ address, secret, state, words string }{
 		"wrong secret":       {"http://" + gate.Address, wrong, gateSecretRefused, "give the gate and upstream the same secret"},
-		"no listener":        {closed.URL, wrong, gateUnreachable, "connection refused"},
+		"no listener":        {closed, wrong, gateUnreachable, "connection refused"},
 		"a page":             {page.URL, wrong, gateNotControl, "address of the gate's control listener"},
 		"another API":        {missing.URL, wrong, gateNotControl, "address of the gate's control listener"},
 		"the right gate":     {"http://" + gate.Address, gatetest.Secret, gateOK, ""},

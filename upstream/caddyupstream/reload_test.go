@@ -3,12 +3,13 @@ package caddyupstream_test
 import (
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 	"github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 )
@@ -201,12 +202,11 @@ func TestOtherStore(t *testing.T) {
 // freePort is a port that a site can listen on across reloads.
 func freePort(t testing.TB) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := strconv.Atoi(stack.FreePorts(t, 1)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // TestReloadWithoutRates leaves out the currency API, and brings it back,

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
@@ -76,7 +76,6 @@ func runScript(t *testing.T, file, program string) {
 	testscript.Run(t, testscript.Params{
 		Files: []string{file},
 		Setup: func(env *testscript.Env) error {
-			listen, err := freeAddress()
 			if program != "" {
 				env.Setenv("PATH", program+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			}
@@ -85,9 +84,9 @@ func runScript(t *testing.T, file, program string) {
 			env.Setenv("TOLLGATE_CONTROL", gate.Address)
 			env.Setenv("TOLLGATE_SECRET", gatetest.Secret)
 			env.Setenv("TOLLGATE_DATA", filepath.Join(env.WorkDir, "data"))
-			env.Setenv("TOLLGATE_UPSTREAM", listen)
+			env.Setenv("TOLLGATE_UPSTREAM", "127.0.0.1:"+stack.FreePorts(t, 1)[0])
 			env.Setenv("TOLLGATE_RATES", "embedded")
-			return err
+			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"gate":  func(ts *testscript.TestScript, _ bool, args []string) { command(ts, gate, args) },
@@ -131,14 +130,6 @@ func awaitLogins(ts *testscript.TestScript, gate *gatetest.Gate, want string) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-}
-
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 func await(ts *testscript.TestScript, _ bool, args []string) {

@@ -15,9 +15,10 @@ type port struct {
 
 // freePort returns a port that is not in use. It lies below the ports that Linux
 // gives to outgoing connections: a server that is down for a while finds its
-// port free when it restarts. The UDP port of that number is the lock.
+// port free when it restarts. The UDP port of that number is the lock. The ports
+// below, from 10000, are those of package stack, which locks them otherwise.
 func freePort() (*port, error) {
-	const lowest, highest, tries = 10000, 32000, 100
+	const lowest, highest, tries = 22000, 32000, 100
 	var failed error
 	for range tries {
 		p := &port{number: lowest + rand.IntN(highest-lowest)}

@@ -4,6 +4,7 @@
 package gatetest
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
 // Secret opens the control API.
@@ -62,7 +64,13 @@ func Start(t testing.TB) *Gate {
 		},
 	})
 	g := &Gate{}
-	g.server = httptest.NewServer(g.failing(opened.Handler()))
+	// A port of the test: after Stop, no other server gets it.
+	listener, err := net.Listen("tcp", "127.0.0.1:"+stack.FreePorts(t, 1)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: g.failing(opened.Handler())}}
+	g.server.Start()
 	t.Cleanup(g.server.Close)
 	g.Address = strings.TrimPrefix(g.server.URL, "http://")
 	g.Client = g.WithSecret(t, Secret)

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
 // Server is a PostgreSQL server, which a test can stop.
@@ -32,8 +34,9 @@ type Server struct {
 }
 
 var (
-	shared  Server // of the test process
-	started = sync.OnceValue(shared.start)
+	shared   Server // of the test process
+	starting sync.Once
+	failed   error // to start it
 )
 
 // URL returns the address of an empty database on a real server. The server
@@ -42,8 +45,8 @@ var (
 func URL(t testing.TB) string {
 	t.Helper()
 	require(t)
-	if err := started(); err != nil {
-		t.Fatal(err)
+	if starting.Do(func() { failed = shared.start(t) }); failed != nil {
+		t.Fatal(failed)
 	}
 	return shared.URL(t)
 }
@@ -53,7 +56,7 @@ func Start(t testing.TB) *Server {
 	t.Helper()
 	require(t)
 	s := &Server{}
-	if err := s.start(); err != nil {
+	if err := s.start(t); err != nil {
 		t.Fatal(errors.Join(err, s.stop()))
 	}
 	t.Cleanup(func() {
@@ -151,7 +154,7 @@ func installed() (string, error) {
 	return filepath.Dir(slices.Max(found)), nil
 }
 
-func (s *Server) start() error {
+func (s *Server) start(t testing.TB) error {
 	binaries, err := installed()
 	if err != nil {
 		return err
@@ -170,9 +173,7 @@ func (s *Server) start() error {
 	if out, err := initialise.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	if s.port, err = freePort(); err != nil {
-		return err
-	}
+	s.port = stack.FreePorts(t, 1)[0]
 	var log bytes.Buffer
 	s.process = s.command(owner, filepath.Join(binaries, "postgres"), "-D", data, "-F",
 		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+s.directory, "-p", s.port)
@@ -243,14 +244,4 @@ func (s *Server) stop() error {
 		return nil
 	}
 	return os.RemoveAll(s.directory)
-}
-
-func freePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return port, err
 }
