@@ -52,7 +52,7 @@ func runEnvironment(t *testing.T, settings ...string) (env, ports []string) {
 	return append(append(os.Environ(),
 		"TOLLGATE_ADDRESS=http://127.0.0.1:"+ports[0], "TOLLGATE_CONTROL=127.0.0.1:"+ports[1],
 		"TOLLGATE_UPSTREAM=127.0.0.1:"+ports[2], "CADDY_ADMIN=127.0.0.1:"+ports[3],
-		"TOLLGATE_DATA="+filepath.Join(dir, "data"), "TOLLGATE_SIGNUP=on",
+		"TOLLGATE_DATA="+filepath.Join(dir, "data"), "TOLLGATE_SIGNUP=on", "TOLLGATE_TIMEZONE="+stack.CalmZone(),
 		"XDG_DATA_HOME="+filepath.Join(dir, "share"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config")), settings...), ports
 }
 

@@ -28,6 +28,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
@@ -67,6 +68,9 @@ func (s setup) handler() string {
 // text is the Caddyfile.
 func (s setup) text() string {
 	site, address := s.site, s.address
+	if !strings.Contains(s.gate, "timezone") {
+		s.gate += "\ntimezone " + stack.CalmZone() // midnight must not come between the calls
+	}
 	if site == "" {
 		site = "tollgate\n" + s.handler()
 	}
