@@ -93,6 +93,7 @@ func freePorts(t *testing.T) (ports *strings.Replacer, env []string) {
 	ports = strings.NewReplacer(
 		"127.0.0.1:3000", service, "localhost:8080", site, "http://:8081", control,
 		// Midnight must not come between the calls.
+		"\nDEMO=$!\n", "\nDEMO=$!\nuntil curl -s -o service.txt "+service+"; do kill -0 $DEMO; sleep 0.1; done\n",
 		"\t\tsecret {env", "\t\ttimezone "+stack.CalmZone()+"\n\t\tsecret {env",
 		"{\n\tlog default {", "{\n\tadmin "+admin+"\n\tlog default {",
 		"bin/caddy tollgate", "bin/caddy tollgate --address "+admin,
