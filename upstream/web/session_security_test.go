@@ -191,10 +191,10 @@ func TestSessionExpires(t *testing.T) {
 	}
 	ada.signIn("ada@example.com")
 	for range 3 {
-		w.clock.advance(account.SessionIdle/3 - time.Second)
+		w.clock.advance(account.SessionIdle/3 - time.Minute)
 		ada.get("/usage?background=1").has(t, http.StatusOK)
 	}
-	w.clock.advance(4 * time.Second)
+	w.clock.advance(4 * time.Minute)
 	got := ada.get("/usage")
 	if got.status != http.StatusSeeOther || !strings.Contains(got.location, "ended=1") || !strings.Contains(got.location, "next=%2Fusage") {
 		t.Errorf("idle: got %d to %q, want the sign-in", got.status, got.location)
