@@ -19,11 +19,13 @@ func TestKeyboard(t *testing.T) {
 	addAccount(s, "starter")
 	p := browsertest.Start(t).Person()
 	p.Go(s.Address + "/settings/keys/new")
+	p.Await("#email:focus", "") // the browser sets it with the first frame, maybe after it has loaded the page
 	p.Keys(email + kb.Tab + password)
 	if status := p.Enter(); status != http.StatusOK || p.Path() != "/settings/keys/new" {
 		t.Fatalf("got %d at %s, want the form for a key", status, p.Path())
 	}
-	p.Keys("typed") // the name has the focus
+	p.Await("#name:focus", "")
+	p.Keys("typed")
 	for range 20 {
 		p.Keys(kb.Tab)
 		const seen = `(e => e.matches(":focus-visible") && (getComputedStyle(e).outlineStyle !== "none" ||
