@@ -33,8 +33,10 @@ func Start(t testing.TB) *Browser {
 	if err != nil {
 		t.Fatalf("no browser (Debian's package chromium has it): %v", err)
 	}
+	// Without UserDataDir, chromedp waits for the last process of the browser
+	// before it removes the profile. One that writes later would fail the test.
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.WSURLReadTimeout(patience),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
