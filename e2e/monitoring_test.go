@@ -215,8 +215,8 @@ func TestMonitoring(t *testing.T) {
 	call := func(wanted ...string) {
 		t.Helper()
 		eventually(t, "metrics", func() error {
-			s.Call("GET", ratesPath, key.Token, nil)
-			s.Call("GET", ratesPath, "", nil)
+			answered(t, s, "GET", ratesPath, key.Token, "")
+			answered(t, s, "GET", ratesPath, "", "")
 			for _, query := range wanted {
 				if err := p.has(query); err != nil {
 					return err

@@ -111,7 +111,7 @@ func (r reload) load(t *testing.T, s *stack.Stack) {
 	if (err != nil) != (r.fails != "") || err != nil && !strings.Contains(err.Error(), r.fails) {
 		t.Errorf("got error %v, want one with %q", err, r.fails)
 	}
-	if response, text := s.Call("GET", "/signup", "", nil); response.StatusCode != r.signUp {
+	if response, text := answered(t, s, "GET", "/signup", "", ""); response.StatusCode != r.signUp {
 		t.Errorf("the page to sign up answers %d %.300s, want %d", response.StatusCode, text, r.signUp)
 	}
 }

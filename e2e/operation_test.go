@@ -46,6 +46,22 @@ func load(s *stack.Stack, token string, callers int, stop <-chan struct{}) (coun
 	})
 }
 
+// answered makes a call right after a reload, and repeats it until there is an
+// answer. The server that a reload stops can close a new or idle connection, also
+// without a gate.
+func answered(t *testing.T, s *stack.Stack, method, path, token, body string) (response *http.Response, text string) {
+	t.Helper()
+	eventually(t, "an answer to "+method+" "+path, func() (err error) {
+		var content io.Reader
+		if body != "" {
+			content = strings.NewReader(body)
+		}
+		response, text, err = s.TryCall(method, path, token, content)
+		return err
+	})
+	return response, text
+}
+
 // repeat makes a call from several goroutines until stop is closed. It
 // counts the answers by status.
 func repeat(callers int, stop <-chan struct{}, call func() (*http.Response, string, error)) (counts func() map[int]int64) {
@@ -214,7 +230,7 @@ func TestPaceOverReload(t *testing.T) {
 	key := newKey(t, s, account, "ci")
 	refused := func(when string) {
 		t.Helper()
-		response, text := s.Call("GET", "/api/convert/USD/100/EUR", key.Token, nil)
+		response, text := answered(t, s, "GET", "/api/convert/USD/100/EUR", key.Token, "")
 		refusal := decode[struct{ Code, Endpoint, Period, Of string }](t, text)
 		retry := response.Header.Get("Retry-After")
 		if response.StatusCode != http.StatusTooManyRequests || refusal.Code != "rate_limited" || refusal.Endpoint != "all" || refusal.Period != "hour" || refusal.Of != "account" ||

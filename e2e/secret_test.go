@@ -38,12 +38,12 @@ func rotateSecret(t *testing.T, form ...string) {
 		change()
 		// Calls after the change, and a login, which needs the control API.
 		for range 20 {
-			if response, body := s.Call("GET", ratesPath, key.Token, nil); response.StatusCode != http.StatusOK {
+			if response, body := answered(t, s, "GET", ratesPath, key.Token, ""); response.StatusCode != http.StatusOK {
 				t.Fatalf("%s: a call got %d %s", what, response.StatusCode, body)
 			}
 		}
 		login := `{"email":"secret@example.com","password":"correct horse battery staple"}`
-		if response, body := s.Call("POST", "/api/login", "", strings.NewReader(login)); response.StatusCode != http.StatusOK {
+		if response, body := answered(t, s, "POST", "/api/login", "", login); response.StatusCode != http.StatusOK {
 			t.Fatalf("%s: a login got %d %s", what, response.StatusCode, body)
 		}
 		end()
