@@ -108,9 +108,10 @@ func TestLogAgrees(t *testing.T) {
 
 			orphan(t, server)
 			await(t, "the log", func() bool { return do(t, server, "EXISTS", "tollgate:pending") == int64(0) })
+			reader := openStore(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second}) // also on a busy machine
 			total := 0
 			for i := range 4 {
-				total += wantCounted(t, gates[0], fmt.Sprint("acc_", i))
+				total += wantCounted(t, reader, fmt.Sprint("acc_", i))
 			}
 			t.Logf("%d changes were confirmed, %d failed, %d were made", made.Load(), failed.Load(), total)
 			if int64(total) < made.Load() || int64(total) > made.Load()+failed.Load() {
@@ -123,7 +124,7 @@ func TestLogAgrees(t *testing.T) {
 			for more := true; more; {
 				var added []store.Event
 				var err error
-				added, _, more, err = gates[1].FollowLog(t.Context(), began, func(e store.Entry) *store.Event {
+				added, _, more, err = reader.FollowLog(t.Context(), began, func(e store.Entry) *store.Event {
 					return &store.Event{ID: e.Account + " " + e.Target, At: e.At, Known: e.At.Add(time.Hour)}
 				})
 				check(t, err)
