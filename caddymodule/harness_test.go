@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,6 +37,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
 // Caddy's configuration is one for the process: no test that loads one
@@ -412,26 +413,14 @@ func (s *site) raw(t testing.TB, request string) string {
 	return string(got)
 }
 
-// freePort is a port that a site can listen on across reloads. It lies below the
-// ports that Linux gives to other tests and to connections. The UDP port of that
-// number is its lock.
+// freePort is a port that a site can listen on across reloads.
 func freePort(t testing.TB) int {
 	t.Helper()
-	for range 100 {
-		port := 10000 + mathrand.IntN(22000)
-		address := fmt.Sprintf("127.0.0.1:%d", port)
-		lock, err := net.ListenPacket("udp", address)
-		if err != nil {
-			continue
-		}
-		t.Cleanup(func() { lock.Close() })
-		if listener, err := net.Listen("tcp", address); err == nil {
-			listener.Close()
-			return port
-		}
+	port, err := strconv.Atoi(stack.FreePorts(t, 1)[0])
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("there is no free port")
-	return 0
+	return port
 }
 
 // calmZone is a zone in which it is around noon, so that no test runs
