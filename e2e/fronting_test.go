@@ -92,8 +92,9 @@ func freePorts(t *testing.T) (ports *strings.Replacer, env []string) {
 	service, site, control, admin := "127.0.0.1:"+free[0], "localhost:"+free[1], "http://:"+free[2], "127.0.0.1:"+free[3]
 	ports = strings.NewReplacer(
 		"127.0.0.1:3000", service, "localhost:8080", site, "http://:8081", control,
-		// Midnight must not come between the calls.
+		// The service may listen after the first call.
 		"\nDEMO=$!\n", "\nDEMO=$!\nuntil curl -s -o service.txt "+service+"; do kill -0 $DEMO; sleep 0.1; done\n",
+		// Midnight must not come between the calls.
 		"\t\tsecret {env", "\t\ttimezone "+stack.CalmZone()+"\n\t\tsecret {env",
 		"{\n\tlog default {", "{\n\tadmin "+admin+"\n\tlog default {",
 		"bin/caddy tollgate", "bin/caddy tollgate --address "+admin,
