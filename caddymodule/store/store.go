@@ -283,13 +283,17 @@ type Counter interface {
 	// errors.
 	Rooms(ctx context.Context, call Call, limits []Limit, rooms []Room) error
 
-	// GiveBack lowers the counters of an admitted call by its cost, and
-	// thereby what each limit of a day or a month has used. Paces do not
-	// change. A counter never falls below zero. A credit lowers the counters; a
-	// call that was admitted before a credit and is given back after it
-	// lowers the counts of the calls since. If the account was deleted after
-	// the grant, its counts are lowered, unless another account has the id.
-	GiveBack(ctx context.Context, call Call) error
+	// Settle changes what an admitted call counts, from its Cost to another
+	// cost: 0 gives the call back, and more than its Cost counts even where
+	// that exceeds a limit. Do it once for a call. Paces do not change. A
+	// counter never falls below zero. A credit lowers the counters; a call
+	// that was admitted before a credit and is given back after it lowers the
+	// counts of the calls since. If the account was deleted after the grant,
+	// its counts are changed, unless another account has the id.
+	//
+	// After ErrUnknown the counters may have changed. After another error they
+	// have not.
+	Settle(ctx context.Context, call Call, cost int64) error
 }
 
 // Account is a customer of the API. Its calls count together.

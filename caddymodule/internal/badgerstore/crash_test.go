@@ -116,7 +116,7 @@ func crashStep(s badgerstore.TestStore, caller, n int) error {
 	cost, back := stepCost(n)
 	call := limitCall(caller, cost)
 	if back {
-		return s.GiveBack(context.Background(), call)
+		return s.Settle(context.Background(), call, 0)
 	}
 	_, err := s.Take(context.Background(), call, fourLimits(call.Endpoint), make([]store.Room, 4))
 	return err

@@ -287,9 +287,9 @@ func (s *Store) Rooms(_ context.Context, call store.Call, limits []store.Limit, 
 	return s.ledger.Rooms(call, limits, rooms)
 }
 
-// GiveBack implements store.Counter.
-func (s *Store) GiveBack(_ context.Context, call store.Call) error {
-	return s.ledger.GiveBack(call)
+// Settle implements store.Counter.
+func (s *Store) Settle(_ context.Context, call store.Call, cost int64) error {
+	return s.ledger.Settle(call, cost)
 }
 
 // sweep frees the memory of expired tokens and of old days.

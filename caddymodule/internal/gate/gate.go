@@ -420,7 +420,7 @@ func (c *Call) refund() {
 	if c.uncounted {
 		return
 	}
-	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.storeCall()); err != nil {
+	if err := c.store.Settle(context.WithoutCancel(c.request.Context()), c.storeCall(), 0); err != nil {
 		logFailure(c.gate.outages.refund, err, c.logAttrs()...)
 		return
 	}

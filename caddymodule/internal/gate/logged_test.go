@@ -14,7 +14,7 @@ import (
 // keepsAll is a store that gives no call back.
 type keepsAll struct{ gate.Store }
 
-func (keepsAll) GiveBack(context.Context, store.Call) error { return store.ErrUnavailable }
+func (keepsAll) Settle(context.Context, store.Call, int64) error { return store.ErrUnavailable }
 
 // TestLogged: an access log gets the cost that the store has counted, and why
 // a call was refused or failed.

@@ -52,7 +52,7 @@ func (p *patient) Take(ctx context.Context, call store.Call, limits []store.Limi
 	return p.memory.Take(ctx, call, limits, rooms)
 }
 
-func (p *patient) GiveBack(ctx context.Context, _ store.Call) error {
+func (p *patient) Settle(ctx context.Context, _ store.Call, _ int64) error {
 	if p.givingBack != nil {
 		p.givingBack(ctx)
 	}

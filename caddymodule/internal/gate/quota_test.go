@@ -79,7 +79,7 @@ type takeFails struct {
 	takes *atomic.Int64
 }
 
-func (f takeFails) GiveBack(context.Context, store.Call) error {
+func (f takeFails) Settle(context.Context, store.Call, int64) error {
 	f.t.Error("a call was given back")
 	return nil
 }

@@ -155,10 +155,10 @@ func (e *engine) Rooms(_ context.Context, call store.Call, limits []store.Limit,
 	return nil
 }
 
-func (e *engine) GiveBack(_ context.Context, call store.Call) error {
+func (e *engine) Settle(_ context.Context, call store.Call, cost int64) error {
 	defer e.lock()()
 	if e.find(call.Account, call.Handle) != nil || e.accounts[call.Account] == nil {
-		e.count(&call, -call.Weight())
+		e.count(&call, cost-call.Weight())
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func TestCreateAgain(t *testing.T) {
 				check(t, gate.Engine.Credit(t.Context(), account, []string{call.Key}, call.Day, "convert", 2))
 			}
 			if round > 0 {
-				check(t, late.GiveBack(t.Context(), first)) // changes nothing: its account is another one
+				check(t, late.Settle(t.Context(), first, 0)) // changes nothing: its account is another one
 			}
 		}
 		check(t, s.DeleteAccount(t.Context(), account))
@@ -97,7 +97,7 @@ func TestCreateAgain(t *testing.T) {
 			first.Cost = 1
 		}
 	}
-	check(t, late.GiveBack(t.Context(), first)) // of the last day
+	check(t, late.Settle(t.Context(), first, 0)) // of the last day
 	check(t, put(t, s, account))
 	for i, day := range days {
 		want := map[string]int64{store.Closed: 10 + 9 + 8 - 2*2, store.ClosedCredited: 2 * 2}

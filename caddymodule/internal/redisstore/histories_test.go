@@ -106,7 +106,7 @@ func (r *recorder) do(client int, o operation) (got outcome, happened bool) {
 	case take:
 		got.admitted, err = gate.Take(r.Context(), call, limits, rooms)
 	case giveBack:
-		err = gate.GiveBack(r.Context(), call)
+		err = gate.Settle(r.Context(), call, 0)
 	case read:
 		err = gate.Rooms(r.Context(), call, limits, rooms)
 	}

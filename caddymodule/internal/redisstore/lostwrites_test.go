@@ -119,13 +119,13 @@ func TestRefundAfterLostWrites(t *testing.T) {
 			b := newBooks(t)
 			taken := b.takes(0, test.kept, bothDaily(most))
 			if test.refunds {
-				check(t, b.gates[0].GiveBack(t.Context(), b.keyCall()))
+				check(t, b.gates[0].Settle(t.Context(), b.keyCall(), 0))
 				taken--
 			}
 			b.save()
 			b.takes(0, most-taken, bothDaily(most))
 			b.lose()
-			check(t, b.gates[0].GiveBack(t.Context(), b.keyCall()))
+			check(t, b.gates[0].Settle(t.Context(), b.keyCall(), 0))
 			if got := b.used(1, b.keyCall()); got != most-1 {
 				t.Errorf("counted %d calls after the refund, want %d", got, most-1)
 			}
@@ -149,12 +149,12 @@ func TestLostRefund(t *testing.T) {
 		b.takes(0, 10, bothDaily(most))
 		used := 10
 		if earlier { // the counts that come back have a generation
-			check(t, b.gates[0].GiveBack(t.Context(), b.keyCall()))
+			check(t, b.gates[0].Settle(t.Context(), b.keyCall(), 0))
 			used--
 		}
 		b.save()
 		used += b.takes(0, 20, bothDaily(most))
-		check(t, b.gates[0].GiveBack(t.Context(), b.keyCall()))
+		check(t, b.gates[0].Settle(t.Context(), b.keyCall(), 0))
 		used--
 		b.lose()
 		if got := used + b.takes(0, 2*most, bothDaily(most)); got != most {
@@ -176,7 +176,7 @@ func TestRefundsStayAfterLostWrites(t *testing.T) {
 	b.save()
 	b.takes(1, calls, bothDaily(100))
 	for range refunds {
-		check(t, b.gates[0].GiveBack(t.Context(), b.keyCall()))
+		check(t, b.gates[0].Settle(t.Context(), b.keyCall(), 0))
 	}
 	b.lose()
 	b.takes(0, 1, bothDaily(100))
@@ -314,7 +314,7 @@ func TestRefundOfKeyOnly(t *testing.T) {
 	b := newBooks(t)
 	b.takes(0, 5, bothDaily(100))
 	do(t, b.server, "DEL", b.keys[0])
-	check(t, b.gates[1].GiveBack(t.Context(), b.keyCall()))
+	check(t, b.gates[1].Settle(t.Context(), b.keyCall(), 0))
 	b.takes(1, 1, bothDaily(100))
 	for i, want := range []any{"1", "5", nil} {
 		if got := do(t, b.server, "HGET", b.keys[i], "convert"); got != want {

@@ -16,7 +16,7 @@ var scripts embed.FS
 // it before its first line.
 var (
 	takeScript         = newScript("take")
-	giveBackScript     = newScript("giveback")
+	settleScript       = newScript("settle")
 	creditScript       = newScript("credit")
 	readScript         = newScript("read")
 	changeScript       = newScript("rows", "change")

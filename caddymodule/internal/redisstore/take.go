@@ -104,7 +104,7 @@ func (s *Store) until(ctx context.Context, call *store.Call) int64 {
 	return until.UnixMicro()
 }
 
-// taking has what takeScript and giveBackScript need of a call.
+// taking has what takeScript and settleScript need of a call.
 type taking struct {
 	store  *Store
 	call   *store.Call
@@ -265,15 +265,18 @@ func (t *taking) readCounters(r *reader, width int) []int64 {
 	return counters
 }
 
-// GiveBack implements store.Counter.
-func (s *Store) GiveBack(ctx context.Context, call store.Call) error {
+// Settle implements store.Counter.
+func (s *Store) Settle(ctx context.Context, call store.Call, cost int64) error {
 	t := s.newTaking(&call, nil)
 	n := newNumbers()
-	n.add(call.Weight(), countsExpire(call.Day))
+	n.add(cost-call.Weight(), countsExpire(call.Day))
 	t.addSeen(n)
 	args := []string{number(uint64(call.Handle)), t.day, call.Endpoint, n.text()}
 	sent := time.Now()
-	reply, err := s.client.runWithin(ctx, giveBackScript, t.monthKeys(), args)
+	reply, err := s.client.runWithin(ctx, settleScript, t.monthKeys(), args)
+	if errors.Is(err, errNoReply) {
+		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
+	}
 	if err != nil {
 		return err
 	}

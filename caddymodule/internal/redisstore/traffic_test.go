@@ -53,7 +53,7 @@ func TestRoundTrips(t *testing.T) {
 		{Endpoint: "convert", Period: store.Hour, Max: 1000},
 	}
 	f.take(0, f.call(), limits) // this and the refund load the scripts
-	check(t, f.gates[0].GiveBack(t.Context(), f.call()))
+	check(t, f.gates[0].Settle(t.Context(), f.call(), 0))
 	r := &trips{fleet: f, server: server}
 	check(t, server.Watch())
 	f.take(1, f.call(), limits)
@@ -80,7 +80,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 	r.want("the first call of the new key", 3)
 
-	check(t, f.gates[1].GiveBack(t.Context(), f.call()))
+	check(t, f.gates[1].Settle(t.Context(), f.call(), 0))
 	r.want("a refund", 1)
 	if f.take(1, f.call(), daily(0)) {
 		t.Error("a limit of 0 admitted a call")
@@ -114,7 +114,7 @@ func (f *fleet) use() {
 	if !f.take(0, earlier, daily(20)) {
 		f.Error("a call of another month was refused")
 	}
-	check(f, f.gates[0].GiveBack(f.Context(), call))
+	check(f, f.gates[0].Settle(f.Context(), call, 0))
 	check(f, f.gates[0].AddRefused(f.Context(), []store.Refused{{Day: f.day, Code: "no_token", Calls: 1}}))
 	check(f, f.gates[1].ResetCounts(f.Context(), account, "convert", f.day))
 	check(f, f.gates[2].ResetCounts(f.Context(), account, "", f.day-100))

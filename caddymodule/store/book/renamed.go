@@ -143,10 +143,10 @@ func (r *renamed) Rooms(ctx context.Context, call store.Call, limits []store.Lim
 	return r.Engine.Rooms(ctx, call, limits, rooms)
 }
 
-// GiveBack implements store.Counter.
-func (r *renamed) GiveBack(ctx context.Context, call store.Call) error {
+// Settle implements store.Counter.
+func (r *renamed) Settle(ctx context.Context, call store.Call, cost int64) error {
 	call.Endpoint = r.names.Endpoints.Oldest(call.Endpoint)
-	return r.Engine.GiveBack(ctx, call)
+	return r.Engine.Settle(ctx, call, cost)
 }
 
 // Counts implements Engine.

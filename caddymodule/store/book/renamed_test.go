@@ -117,7 +117,7 @@ func TestRenamed(t *testing.T) {
 	take(today, "convert", true)
 	take(b, "change", true)
 	take(today, "convert", false)
-	if err := today.GiveBack(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: creditDay}); err != nil {
+	if err := today.Settle(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: creditDay}, 0); err != nil {
 		t.Error(err)
 	}
 	take(b, "change", true)

@@ -200,7 +200,7 @@ func (s *suite) closedAccounts() {
 	s.takeList(costing(on(call, old), 4), nil, true)
 	s.must(s.store.Engine.Credit(s.Context(), "acc_1", nil, day, "convert", 1))
 	end(6)
-	s.must(s.store.GiveBack(s.Context(), late))
+	s.must(s.store.Settle(s.Context(), late, 0))
 	s.wantBills(old, day, bill("starter", true, day, 6, 1), bill("starter", true, old, 4, 0), other)
 	s.restart()
 	s.wantBills(old, day, bill("starter", true, day, 6, 1), bill("starter", true, old, 4, 0), other)
@@ -222,7 +222,7 @@ func (s *suite) closedAccounts() {
 	call.Handle = begin("pro")
 	s.takeList(call, limitList(), true, 19, 29, 39, 49)
 	if late.Handle = grant.Handle; late.Handle != 0 {
-		s.must(s.store.GiveBack(s.Context(), late)) // changes nothing
+		s.must(s.store.Settle(s.Context(), late, 0)) // changes nothing
 	}
 	s.wantBills(old, day, bill("business", true, day, 9, 1), bill("business", true, old, 4, 0), bill("pro", false, day, 1, 0), other)
 	end(1)

@@ -35,13 +35,13 @@ func (s *suite) keyLimits() {
 	other := byKey(s.call("acc_2", "convert"), a.Key)
 	s.wantUsed(other, 0)
 
-	s.must(s.store.GiveBack(s.Context(), costing(a, 2)))
+	s.must(s.store.Settle(s.Context(), costing(a, 2), 0))
 	s.wantUsed(plain, 21)
 	s.wantUsed(a, 7)
-	s.must(s.store.GiveBack(s.Context(), costing(a, 20))) // neither is below zero
+	s.must(s.store.Settle(s.Context(), costing(a, 20), 0)) // neither is below zero
 	s.wantUsed(plain, 1)
 	s.wantUsed(a, 0)
-	s.must(s.store.GiveBack(s.Context(), plain)) // not of a key
+	s.must(s.store.Settle(s.Context(), plain, 0)) // not of a key
 	s.wantUsed(b, 10)
 }
 

@@ -221,7 +221,7 @@ func (s *suite) giveBack() {
 	call := on(s.call("acc_1", "convert"), day)
 	giveBack := func(call store.Call) {
 		s.Helper()
-		s.must(s.store.GiveBack(s.Context(), call))
+		s.must(s.store.Settle(s.Context(), call, 0))
 	}
 	giveBack(call) // nothing was taken
 	s.takeList(costing(call, 5), limitList(), true, 15, 25, 35, 45)
@@ -271,7 +271,7 @@ func (s *suite) listUnderConcurrency() {
 	s.account("acc_1")
 	day := s.middleOfMonth()
 	// out has the cost that is admitted and not given back, by limit. It is
-	// raised after Take and lowered before GiveBack, so it is never above
+	// raised after Take and lowered before Settle, so it is never above
 	// what the store has.
 	var convert [2]atomic.Int64 // by day
 	var month, all atomic.Int64
@@ -311,7 +311,7 @@ func (s *suite) listUnderConcurrency() {
 			if err := add(call, -call.Cost); err != nil {
 				return err
 			}
-			if err := s.store.GiveBack(s.Context(), call); err != nil {
+			if err := s.store.Settle(s.Context(), call, 0); err != nil {
 				return err
 			}
 		}

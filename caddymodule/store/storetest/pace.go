@@ -109,13 +109,13 @@ func (s *suite) pacesAllOrNothing() {
 	s.takeList(costing(call, 2), []store.Limit{all(pace(20, store.Hour)), pace(5, store.Minute), daily(5)}, true, 15, 0, 0)
 }
 
-// pacesOfReturnedCalls: neither GiveBack nor a reset changes a pace.
+// pacesOfReturnedCalls: neither Settle nor a reset changes a pace.
 func (s *suite) pacesOfReturnedCalls() {
 	s.account("acc_1")
 	call := costing(s.call("acc_1", "convert"), 2)
 	limits := []store.Limit{daily(5), pace(5, store.Minute)}
 	s.takeList(call, limits, true, 3, 3)
-	s.must(s.store.GiveBack(s.Context(), call))
+	s.must(s.store.Settle(s.Context(), call, 0))
 	s.takeList(call, limits, true, 3, 1)
 	s.must(s.store.ResetCounts(s.Context(), "acc_1", "", s.today))
 	s.takeList(call, limits, false, 5, 1)

@@ -106,7 +106,7 @@ func (s *suite) counts() {
 	take(day("convert", 30), 5)
 	take(s.call("acc_10", "convert"), 7)
 	take(day("given back", 0), 1)
-	s.must(s.store.GiveBack(s.Context(), day("given back", 0)))
+	s.must(s.store.Settle(s.Context(), day("given back", 0), 0))
 
 	got, err := s.store.Counts(s.Context(), "acc_1", "", s.today-29, s.today)
 	s.must(err)

@@ -41,7 +41,7 @@ func TestTakeAfterRemoval(t *testing.T) {
 		}
 	}
 	l.RemoveAccount("acc_1")
-	if err := l.GiveBack(call); err != nil {
+	if err := l.Settle(call, 0); err != nil {
 		t.Fatal(err)
 	}
 	l.Counts(today, []string{"acc_1"}, func(_ int, c store.Count) {
@@ -57,7 +57,7 @@ func TestTakeAfterRemoval(t *testing.T) {
 	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	wantNone("of the account before", call)
 	wantTake(t, l, callOf(1), 9, 1, true)
-	if err := l.GiveBack(call); err != nil {
+	if err := l.Settle(call, 0); err != nil {
 		t.Errorf("giving back a call of the account before: %v", err)
 	}
 	wantTake(t, l, callOf(1), 9, 2, true)

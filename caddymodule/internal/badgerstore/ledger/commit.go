@@ -40,7 +40,7 @@ type kind uint8
 const (
 	take kind = iota
 	look
-	giveBack
+	settle
 )
 
 // change is a change of a counter, from its caller to the leader of a
@@ -58,6 +58,7 @@ type change struct {
 	rooms    []store.Room
 	admitted bool
 
+	cost    int64  // that a call is settled with
 	missing uint32 // the holder whose sums of the month are missing
 	err     error
 }
@@ -220,8 +221,8 @@ func (l *Ledger) decide(changes []*change) {
 		switch c.kind {
 		case take:
 			l.decideTake(c)
-		case giveBack:
-			l.decideGiveBack(c)
+		case settle:
+			l.decideSettle(c)
 		}
 	}
 }
@@ -244,9 +245,9 @@ func (l *Ledger) decideTake(c *change) {
 	c.admitted = true
 }
 
-func (l *Ledger) decideGiveBack(c *change) {
+func (l *Ledger) decideSettle(c *change) {
 	if !c.account.replaced() {
-		l.add(c, -c.call.Weight())
+		l.add(c, c.cost-c.call.Weight())
 	}
 }
 

@@ -169,7 +169,7 @@ func TestCommitFails(t *testing.T) {
 type step func(*ledger.Ledger) error
 
 func take(l *ledger.Ledger) error     { _, _, err := takeOne(l, callOf(1), 100); return err }
-func giveBack(l *ledger.Ledger) error { return l.GiveBack(callOf(1)) }
+func giveBack(l *ledger.Ledger) error { return l.Settle(callOf(1), 0) }
 func reset(l *ledger.Ledger) error    { return edit(l, zero(callOf(1))) }
 
 func edit(l *ledger.Ledger, edits ...ledger.Edit) error {

@@ -288,7 +288,7 @@ func (s *simulator) burst() {
 					continue
 				}
 				admitted.Add(1)
-				if caller%givesBack == 0 && s.l.GiveBack(call) == nil {
+				if caller%givesBack == 0 && s.l.Settle(call, 0) == nil {
 					given.Add(1)
 				}
 			}
@@ -309,14 +309,14 @@ func (s *simulator) giveBack() {
 	ofAccount := call
 	ofAccount.Key = ""
 	if s.model.used[ofAccount]+s.model.used[ofKey] == 0 {
-		if err := s.l.GiveBack(call); err != nil {
+		if err := s.l.Settle(call, 0); err != nil {
 			s.Fatalf("giving back nothing: %v", err)
 		}
 		return
 	}
 	costly := call
 	costly.Cost = rapid.Int64Range(0, 3).Draw(s.T, "cost")
-	if !s.failed(s.l.GiveBack(costly)) {
+	if !s.failed(s.l.Settle(costly, 0)) {
 		s.model.add(call, -costly.Weight())
 	}
 }

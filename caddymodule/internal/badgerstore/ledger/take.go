@@ -24,10 +24,11 @@ func (l *Ledger) Rooms(call store.Call, limits []store.Limit, rooms []store.Room
 	return l.run(c)
 }
 
-// GiveBack gives a call back. See store.Counter.
-func (l *Ledger) GiveBack(call store.Call) error {
-	c := l.newChange(giveBack, &call)
+// Settle changes what a call counts. See store.Counter.
+func (l *Ledger) Settle(call store.Call, cost int64) error {
+	c := l.newChange(settle, &call)
 	defer c.release()
+	c.cost = cost
 	return l.run(c)
 }
 

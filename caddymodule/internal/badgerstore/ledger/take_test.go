@@ -69,7 +69,7 @@ func TestListUnderLoad(t *testing.T) {
 					continue
 				}
 				out.Add(-call.Cost)
-				for l.GiveBack(call) != nil {
+				for l.Settle(call, 0) != nil {
 				}
 			}
 		})

@@ -1,9 +1,10 @@
 #!lua
--- Gives one call back. A counter never falls below zero. The counts of a deleted
--- account can be those of a later one with its id, so what was seen says nothing.
+-- Adds a difference to the counters of one call, below zero to give a part of it
+-- back. No counter falls below zero. The counts of a deleted account can be those
+-- of a later one with its id, so what was seen says nothing.
 --
 -- KEYS: the account, its counts of the month [, those of the key].
--- ARGV: handle, day, endpoint, numbers as in take.lua: cost, expiry of counts;
+-- ARGV: handle, day, endpoint, numbers as in take.lua: difference, expiry of counts;
 -- for each count key: generation and the highest counts seen.
 -- Returns the time; for each count key of an account that exists: generation,
 -- counters.
@@ -28,13 +29,13 @@ for key = 2, #KEYS do
 		end
 	end
 	generation = math.max(generation, known)
-	local back = math.min(numbers[1], counters[1])
-	if back > 0 then
+	local change = math.max(numbers[1], -counters[1])
+	if change ~= 0 then
 		-- A greater generation says that lower counts are no loss.
-		generation = math.max(generation + 1, now)
+		if change < 0 then generation = math.max(generation + 1, now) end
 		local fields = {'g', text(generation)}
 		for n = 1, 4 do
-			counters[n] = math.max(0, counters[n] - back)
+			counters[n] = math.max(0, counters[n] + change)
 			fields[2 * n + 1], fields[2 * n + 2] = names[n], text(counters[n])
 		end
 		redis.call('HSET', KEYS[key], unpack(fields))
