@@ -235,6 +235,7 @@ func (a *App) Cleanup() error {
 	if a.pooled == "" {
 		return nil
 	}
+	a.gate.Wait() // for settlements, before the store is closed
 	_, err := states.Delete(a.pooled)
 	a.pooled = ""
 	return err

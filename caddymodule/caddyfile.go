@@ -267,15 +267,24 @@ func (p *parser) endpoint(name, pattern string) error {
 	return err
 }
 
-const costSyntax = "cost <number>|json <member> [<size>]"
+const costSyntax = "cost <number>|json <member> [<size>]|answer <header> reserve <number>"
 
-// cost parses a constant cost, or the array whose number of elements is the
-// cost.
+// cost parses a constant cost, the array whose number of elements is the cost,
+// or the header of the answer that tells it.
 func (p *parser) cost(args []string, e *policy.EndpointConfig) (err error) {
 	switch {
+	case args[0] == "answer":
+		if len(args) != 4 || args[2] != "reserve" {
+			return p.WrongArguments(costSyntax)
+		}
+		e.CostHeader = args[1]
+		if e.CostReserve, err = strconv.ParseInt(args[3], 10, 64); err != nil || e.CostReserve < 1 {
+			return p.Errf("invalid reservation %q of cost: use a whole number from 1 to %d", args[3], policy.MaxReserve)
+		}
+		return nil
 	case args[0] != "json" && len(args) == 1:
 		if e.Cost, err = strconv.ParseInt(args[0], 10, 64); err != nil || e.Cost < 1 {
-			return p.Errf("invalid cost %q: use a whole number from 1 to %d, or json <member>", args[0], policy.MaxCost)
+			return p.Errf("invalid cost %q: use a whole number from 1 to %d, json <member>, or answer <header> reserve <number>", args[0], policy.MaxCost)
 		}
 		return nil
 	case args[0] != "json" || len(args) < 2 || len(args) > 3:

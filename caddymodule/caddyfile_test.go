@@ -26,7 +26,7 @@ func FuzzCaddyfile(f *testing.F) {
 		"", "guard /api/ /v2/", "timezone Europe/Berlin", "login POST /login {\nper_client 5 1m\nper_account 10 30s 15m\n}",
 		"endpoint a GET /a/{b} {\nability c\n}\nplan p {\na 5\n}", "usage GET /u\nplan p {\nusage unlimited\n}", "plan {", "endpoint", "store badger x {\nsync on\n}",
 		"refund never\nerrors pass\nlogin_ttl 2d", "plan \"a b\"", "guard {\n}", "login POST /a\nlogin POST /{b}", "secret {env.X}", "}\n{",
-		"endpoint a GET /a {\ncost 5\n}\nendpoint b POST /b {\ncost json items 1MiB\n}\nplan p {\na 5 month\n* 10 second\na 3\nb unlimited hour\n}",
+		"endpoint a GET /a {\ncost 5\n}\nendpoint b POST /b {\ncost json items 1MiB\n}\nendpoint c GET /c {\ncost answer X-Rows reserve 9\n}\nplan p {\na 5 month\n* 10 second\na 3\nb unlimited hour\n}",
 		"endpoint a GET /a\nplan p {\nall 5\n}", "endpoint a GET /a\nplan p {\na 5\na 5 day\n}", "endpoint a GET /a\nplan p {\na 5 \"\"\n* 0 hour\n}",
 	} {
 		f.Add(head + body)

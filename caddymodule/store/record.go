@@ -25,6 +25,8 @@ type Record struct {
 	// RequestID is the id that the web server gave the request. It is empty
 	// if nothing else shows it.
 	RequestID string `cbor:"10,keyasint,omitempty" json:"request_id,omitempty"`
+	// Cost is what the call counted; 0 if it was refused or refunded.
+	Cost int64 `cbor:"11,keyasint,omitempty" json:"cost"`
 	// From is the client's address, if it is known. The store keeps it as
 	// the LastUsedFrom of the key only.
 	From netip.Addr `cbor:"-" json:"-"`

@@ -61,6 +61,7 @@ type Endpoint struct {
 	Path       string  `json:"path" doc:"The path pattern, as Go's net/http.ServeMux writes it."`
 	Ability    string  `json:"ability" doc:"The ability that a token needs to call it."`
 	Cost       int64   `json:"cost" doc:"How much a call counts in each limit, unless cost_member says otherwise."`
+	CostHeader *string `json:"cost_header" doc:"The header of the answer that tells the cost; null if nothing does. Then cost is what a call reserves."`
 	CostMember *string `json:"cost_member" doc:"The member of the JSON body whose elements are the cost; null if cost is."`
 }
 

@@ -66,6 +66,7 @@ type UsageCall struct {
 	Path       string  `json:"path"`
 	Status     int     `json:"status" doc:"The status of the answer."`
 	DurationMS float64 `json:"duration_ms" doc:"The duration of the call in milliseconds."`
+	Cost       int64   `json:"cost" doc:"What the call counted in each limit; 0 if it was refused or given back."`
 	Key        string  `json:"key" doc:"The name of the key."`
 	KeyID      string  `json:"key_id,omitempty" doc:"The id of the key. Not present for an account without a token."`
 	Code       string  `json:"code,omitempty" doc:"Why the gate refused the call. Only in refused calls."`

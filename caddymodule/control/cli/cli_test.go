@@ -218,7 +218,7 @@ func TestUsage(t *testing.T) {
 	}
 	opened.Record(store.Record{
 		Account: "acc_1", KeyName: "\x1b[31mred", At: s.Now(), Endpoint: "convert", Method: "GET",
-		Path: "/api/convert/EUR/10/\u202eUSD", Status: 200, Duration: 1800 * time.Microsecond,
+		Path: "/api/convert/EUR/10/\u202eUSD", Status: 200, Cost: 5, Duration: 1800 * time.Microsecond,
 	})
 	expect(t, s.ok(t, "usage", "show", "acc_1", "--days", "2"), `
 Account    acc_1
@@ -234,8 +234,8 @@ DAY         currencies  convert
 2126-11-19  0           0
 2126-11-20  0           3
 
-RECENT CALL           STATUS  METHOD  PATH                      MS   KEY
-2126-11-20T09:00:00Z  200     GET     /api/convert/EUR/10/�USD  1.8  �[31mred
+RECENT CALL           STATUS  METHOD  PATH                      COST  MS   KEY
+2126-11-20T09:00:00Z  200     GET     /api/convert/EUR/10/�USD  5     1.8  �[31mred
 `)
 	if out := s.ok(t, "usage", "show", "acc_1", "--json"); !strings.HasPrefix(out, `{"account":"acc_1","plan":"business"`) || strings.Contains(out, `"days"`) {
 		t.Errorf("got %s", out)

@@ -39,8 +39,11 @@ func showPlans(table io.Writer, plans api.Plans) {
 	row(table, "ENDPOINT", "METHOD", "PATH", "ABILITY", "COST")
 	for _, e := range plans.Endpoints {
 		cost := strconv.FormatInt(e.Cost, 10)
-		if e.CostMember != nil {
+		switch {
+		case e.CostMember != nil:
 			cost = "elements of " + *e.CostMember
+		case e.CostHeader != nil:
+			cost = "told by " + *e.CostHeader + ", " + cost + " reserved"
 		}
 		row(table, e.Name, e.Method, e.Path, e.Ability, cost)
 	}

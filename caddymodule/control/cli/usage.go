@@ -130,10 +130,10 @@ func showUsage(table io.Writer, d api.UsageDocument) {
 		return
 	}
 	row(table)
-	row(table, "RECENT CALL", "STATUS", "METHOD", "PATH", "MS", "KEY")
+	row(table, "RECENT CALL", "STATUS", "METHOD", "PATH", "COST", "MS", "KEY")
 	for _, call := range d.RecentCalls[:min(len(d.RecentCalls), shownCalls)] {
 		status := strings.TrimSpace(strconv.Itoa(call.Status) + " " + call.Code)
-		row(table, moment(call.At.Time), status, call.Method, call.Path,
+		row(table, moment(call.At.Time), status, call.Method, call.Path, strconv.FormatInt(call.Cost, 10),
 			strconv.FormatFloat(call.DurationMS, 'f', -1, 64), call.Key)
 	}
 }

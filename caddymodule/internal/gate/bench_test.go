@@ -43,6 +43,10 @@ func (m memory) Take(_ context.Context, call store.Call, limits []store.Limit, r
 	return m.ledger.Take(call, limits, rooms)
 }
 
+func (m memory) Settle(_ context.Context, call store.Call, cost int64) error {
+	return m.ledger.Settle(call, cost)
+}
+
 func (m memory) Record(store.Record) {}
 
 // plain is a server without metrics or placeholders.
@@ -67,8 +71,15 @@ func (plain) Reached(event.Quota)                                     {}
 
 func newGate(t testing.TB, db gate.Store, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
 	t.Helper()
+	return newGateOf(t, db, policy.EndpointConfig{}, limit, more...)
+}
+
+// newGateOf is newGate with options of the endpoint.
+func newGateOf(t testing.TB, db gate.Store, e policy.EndpointConfig, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
+	t.Helper()
+	e.Name, e.Pattern = "convert", "GET /api/convert/{from}/{amount}/{to}"
 	p, err := policy.New(policy.Config{
-		Endpoints: []policy.EndpointConfig{{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"}},
+		Endpoints: []policy.EndpointConfig{e},
 		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]*policy.Limit{"convert": &limit}, MoreLimits: more}},
 	})
 	if err != nil {
@@ -137,6 +148,18 @@ func BenchmarkMemoryQuiet(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	g, bearers := newMemoryGate(b, 10_000)
 	batches := serveInProcess(b, g, bearers)
+	slices.Sort(batches)
+	b.ReportMetric(float64(batches[len(batches)/10])/batch, "ns/op")
+}
+
+// BenchmarkMemoryQuietCostAnswer is BenchmarkMemoryQuiet with calls that are
+// settled.
+func BenchmarkMemoryQuietCostAnswer(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	l, bearers := newLedger(b, 10_000, 10_000)
+	g := newGateOf(b, memory{ledger: l}, costAnswer, ample)
+	batches := serveInProcess(b, settling{g}, bearers)
+	g.Wait()
 	slices.Sort(batches)
 	b.ReportMetric(float64(batches[len(batches)/10])/batch, "ns/op")
 }
@@ -250,13 +273,34 @@ func BenchmarkDurable(b *testing.B) {
 	for _, accounts := range []int{100, 10_000} {
 		for _, more := range [][]policy.LimitConfig{nil, threeMore} {
 			b.Run(fmt.Sprintf("accounts=%d/limits=%d", accounts, 1+len(more)), func(b *testing.B) {
-				benchmarkDurable(b, accounts, more)
+				benchmarkDurable(b, accounts, policy.EndpointConfig{}, more)
 			})
 		}
 	}
 }
 
-func benchmarkDurable(b *testing.B, accounts int, more []policy.LimitConfig) {
+// BenchmarkDurableCostAnswer is BenchmarkDurable with calls that are settled.
+func BenchmarkDurableCostAnswer(b *testing.B) {
+	benchmarkDurable(b, 10_000, costAnswer, nil)
+}
+
+// costAnswer are the options of an endpoint for answers of settling.
+var costAnswer = policy.EndpointConfig{CostHeader: "Tollgate-Cost", CostReserve: 4}
+
+// settling is a gate in front of a service that tells costs.
+type settling struct{ *gate.Gate }
+
+var cost3 = []string{"3"}
+
+func (s settling) Serve(w http.ResponseWriter, r *http.Request, _ gate.Handler) error {
+	return s.Gate.Serve(w, r, handlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header()["Tollgate-Cost"] = cost3
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}))
+}
+
+func benchmarkDurable(b *testing.B, accounts int, e policy.EndpointConfig, more []policy.LimitConfig) {
 	db, err := badgerstore.Open(b.TempDir(), badgerstore.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -265,7 +309,12 @@ func benchmarkDurable(b *testing.B, accounts int, more []policy.LimitConfig) {
 	opened := storetest.New(db)
 	defer opened.Close()
 	l, bearers := newLedger(b, accounts, accounts)
-	g := newGate(b, durable{Store: opened, ledger: l}, ample, more...)
+	durable := newGateOf(b, durable{Store: opened, ledger: l}, e, ample, more...)
+	defer durable.Wait()
+	g := server(durable)
+	if e.CostHeader != "" {
+		g = settling{durable}
+	}
 	warm(b, g, bearers)
 	var caller atomic.Int64
 	b.SetParallelism(durableCallers / runtime.GOMAXPROCS(0))

@@ -48,10 +48,10 @@ type Call struct {
 	planOnly    bool  // set by entitle: all limits are those of the plan
 	counted     bool  // the store has counted the cost: false after a refund
 	history     int16 // set by entitle: days of history that a call to usage asks for
-	refunded    bool
-	switched    bool // the service has switched protocols
-	uncounted   bool // mode shadow passes a call that enforce refuses
-	unconfirmed bool // the grant could not be read again
+	settled     bool  // the cost is final: by a refund, or by what the answer says
+	switched    bool  // the service has switched protocols
+	uncounted   bool  // mode shadow passes a call that enforce refuses
+	unconfirmed bool  // the grant could not be read again
 
 	values   header.Values // of the headers that the gate sets
 	restText [32]byte      // the memory of the RateLimit field, if it fits
@@ -67,6 +67,8 @@ type Mark struct {
 	// refusal is the last one of the call, also one that mode shadow passes.
 	// The call has no room for it: see TestMemoryOfCall.
 	refusal *refusal.Refusal
+	// costTrailer tells that a trailer of the answer is to tell the cost.
+	costTrailer bool
 }
 
 // Call returns the call that the gate has passed, or nil if it has not, or if

@@ -61,6 +61,10 @@ func (s *simulation) config(zone string) policy.Config {
 			{Name: "batch", Pattern: "POST /api/batch", CostMember: "items"},
 		},
 	}
+	if rapid.Bool().Draw(s.T, "reserves") {
+		history := &c.Endpoints[1]
+		history.CostHeader, history.CostReserve, history.Cost = "Tollgate-Cost", history.Cost, 0
+	}
 	for _, name := range []string{"one", "two"} {
 		plan := policy.PlanConfig{Name: name, Limits: map[string]*policy.Limit{}}
 		for _, l := range s.distinct(8, s.planLimit) {

@@ -144,7 +144,11 @@ func (q *Question) steps(d *decision) []api.ExplainedStep {
 		passed("address", q.addressMessage())
 		passed("entitlement", "The plan has the endpoint, and the key has the ability "+e.Ability+".")
 		if c != nil {
-			passed("cost", "The call costs "+strconv.FormatInt(c.cost, 10)+".")
+			message := "The call costs " + strconv.FormatInt(c.cost, 10) + "."
+			if e.CostHeader != "" {
+				message = "The call reserves " + strconv.FormatInt(c.cost, 10) + ". The header " + e.CostHeader + " of the answer tells what it costs."
+			}
+			passed("cost", message)
 		}
 		passed("quota", "Each limit has room for the call.")
 		if e.Usage {

@@ -256,7 +256,7 @@ func (c *Call) take() *refusal.Refusal {
 		return c.exceeded()
 	}
 	c.counted = true
-	if len(c.gate.Policy.Warn) > 0 {
+	if len(c.gate.Policy.Warn) > 0 && c.endpoint.CostHeader == "" { // otherwise when it is settled
 		c.warn(false)
 	}
 	return nil
@@ -298,6 +298,8 @@ func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (
 		if panics && c.request.Context().Err() == nil {
 			logFailure(c.gate.outages.upstream[c.endpoint.Index], errBrokenOff, c.logAttrs()[1:]...)
 		}
+		c.answer.Begin(status)
+		c.settleByTrailer(!panics && err == nil)
 		c.answer.End(status)
 		if err != nil {
 			c.gate.removeSecrets(c.request)
@@ -355,6 +357,7 @@ func (c *Call) Answered(status int) {
 		}
 	}
 	h := c.answer.Header()
+	c.settleByHeader(h)
 	vary := c.gate.vary
 	if c.credential.IsIdentity() {
 		// The gate does not know which header has authenticated the user. A
@@ -412,10 +415,10 @@ func (c *Call) isRefusedBehind(status int) bool {
 // does not change paces. A call whose client is gone (499) is not given back:
 // the service has worked for it.
 func (c *Call) refund() {
-	if c.refunded {
+	if c.settled {
 		return
 	}
-	c.refunded = true
+	c.settled = true
 	c.mark.remove(&c.forwarded)
 	if c.uncounted {
 		return
@@ -426,11 +429,7 @@ func (c *Call) refund() {
 	}
 	c.gate.outages.refund.Worked()
 	c.counted = false
-	for i, limit := range c.limits {
-		if !limit.Period.IsPace() {
-			c.rooms[i].Remaining = min(limit.Max, c.rooms[i].Remaining+c.cost)
-		}
-	}
+	c.setCost(0)
 	c.gate.Server.Count(c.endpoint, outcome.Refunded)
 }
 
@@ -454,6 +453,6 @@ func (c *Call) record(status int, code string) {
 	c.store.Record(store.Record{
 		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
 		Endpoint: c.endpoint.Name, Method: method, Path: c.path, RequestID: c.mark.requestID,
-		Status: status, Code: code, Duration: c.gate.Since(c.began), From: c.from(), Handle: c.grant.Handle,
+		Status: status, Code: code, Cost: c.logged().Cost, Duration: c.gate.Since(c.began), From: c.from(), Handle: c.grant.Handle,
 	})
 }

@@ -16,6 +16,8 @@ import (
 type outages struct {
 	store    *outage.Log
 	refund   *outage.Log
+	settle   *outage.Log
+	above    *outage.Log
 	attempts *outage.Log
 	login    *outage.Log
 	open     *outage.Log // outside endpoints
@@ -31,6 +33,8 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 	o := &outages{
 		store:    of(log, "asking the store"),
 		refund:   of(log, "giving a call back"),
+		settle:   of(log, "settling the cost of a call: its reservation stays counted"),
+		above:    outage.New(log, slog.LevelWarn, "a call cost more than its reservation: if the reservation is the highest cost, no limit is exceeded"),
 		attempts: of(log, "limiting login attempts"),
 		login:    of(log, "calling the upstream to log in"),
 		open:     of(log, "calling the upstream outside endpoints"),

@@ -22,14 +22,14 @@ type model struct {
 	config    policy.Config
 	plan      string
 	overrides []store.Override
-	calls     []modelCall // admitted, neither refunded nor reset
+	calls     []*modelCall // admitted, and not reset
 	paces     map[modelPace]modelLevel
 }
 
 type modelCall struct {
 	endpoint, day string
 	key           string // with limits of its own, or ""
-	cost          int64
+	cost          int64  // the reservation until it is settled
 }
 
 // modelKey is a key. root is the id that its calls count for.
@@ -183,8 +183,9 @@ type modelAnswer struct {
 }
 
 // take answers a call, and counts it if it is admitted. elements is the length
-// of the array in the body.
-func (m *model) take(endpoint string, key *modelKey, now time.Time, elements int64) (answer modelAnswer, refund func()) {
+// of the array in the body. settle changes the cost, and returns the answer that
+// says so.
+func (m *model) take(endpoint string, key *modelKey, now time.Time, elements int64) (answer modelAnswer, settle func(cost int64) modelAnswer) {
 	_, lists := m.limits()
 	switch {
 	case len(lists) == 0:
@@ -193,7 +194,7 @@ func (m *model) take(endpoint string, key *modelKey, now time.Time, elements int
 		return modelAnswer{status: http.StatusForbidden, code: "not_entitled"}, nil
 	}
 	e := m.endpoint(endpoint)
-	cost := max(1, e.Cost)
+	cost := max(1, e.Cost, e.CostReserve)
 	if e.CostMember != "" { // first without the body
 		if rooms := m.rooms(endpoint, key, now, 1); slices.ContainsFunc(rooms, lacks(1)) {
 			return m.refuse(rooms, 1), nil
@@ -204,7 +205,7 @@ func (m *model) take(endpoint string, key *modelKey, now time.Time, elements int
 	if slices.ContainsFunc(rooms, lacks(cost)) {
 		return m.refuse(rooms, cost), nil
 	}
-	call := modelCall{endpoint: endpoint, day: m.day(now), cost: cost}
+	call := &modelCall{endpoint: endpoint, day: m.day(now), cost: cost}
 	if len(key.limits) > 0 {
 		call.key = key.root
 	}
@@ -217,8 +218,16 @@ func (m *model) take(endpoint string, key *modelKey, now time.Time, elements int
 			m.paces[r.id] = modelLevel{now.UnixNano() + r.debt/r.Max, r.debt % r.Max}
 		}
 	}
-	refund = func() { m.calls = slices.Delete(m.calls, len(m.calls)-1, len(m.calls)) }
-	return fields(modelAnswer{status: http.StatusOK}, rooms), refund
+	settle = func(settled int64) modelAnswer {
+		for i := range rooms {
+			if r := &rooms[i]; r.period == 0 {
+				r.remaining = min(r.Max, max(0, r.remaining+call.cost-settled))
+			}
+		}
+		call.cost = settled
+		return fields(modelAnswer{status: http.StatusOK}, rooms)
+	}
+	return fields(modelAnswer{status: http.StatusOK}, rooms), settle
 }
 
 func lacks(cost int64) func(modelRoom) bool {
@@ -271,14 +280,5 @@ func fields(answer modelAnswer, rooms []modelRoom) modelAnswer {
 		limits = append(limits, fmt.Sprintf("%q;r=%d;t=%d", name, r.remaining, full))
 	}
 	answer.policy, answer.rateLimit = strings.Join(policies, ", "), strings.Join(limits, ", ")
-	return answer
-}
-
-// refunded is the answer to a call whose upstream did not answer: days and
-// months have the cost again, paces do not.
-func (m *model) refunded(answer modelAnswer, endpoint string, key *modelKey, now time.Time) modelAnswer {
-	refunded := fields(modelAnswer{}, m.rooms(endpoint, key, now, 1))
-	answer.status, answer.code = http.StatusBadGateway, "upstream_unreachable"
-	answer.policy, answer.rateLimit = refunded.policy, refunded.rateLimit
 	return answer
 }

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -142,6 +143,7 @@ type Gate struct {
 	except       string           // the endpoint that limits of all endpoints do not cover, or ""
 	outages      *outages
 	bodyCost     func(*http.Request, *policy.Endpoint) (int64, *refusal.Refusal)
+	settling     *sync.RWMutex   // held for reading by each settlement
 	entitlements [][]entitlement // by Plan.Index and Endpoint.Index; the last are those without a plan
 }
 
@@ -149,7 +151,7 @@ type Gate struct {
 func New(o Options) *Gate {
 	g := &Gate{
 		Options: o, credentials: credential.New(o.Policy, o.Server), vary: "Authorization", except: o.Policy.Except(),
-		notFound: refusal.NotFound(o.Policy.Docs), outages: newOutages(o.Logger, o.Policy.Endpoints), bodyCost: bodyCost,
+		notFound: refusal.NotFound(o.Policy.Docs), outages: newOutages(o.Logger, o.Policy.Endpoints), bodyCost: bodyCost, settling: new(sync.RWMutex),
 	}
 	if name := o.Policy.TokenHeader; name != "" {
 		g.vary += ", " + name

@@ -47,7 +47,7 @@ var eras = []struct{ zone, start string }{ // UTC
 }
 
 // TestModel takes random plans, costs, overrides and limits of keys through
-// random calls, changes, refunds, resets, steps of the clock and reloads. The
+// random calls, reservations, changes, refunds, resets, steps of the clock and reloads. The
 // model agrees on each answer, its fields and each count.
 func TestModel(t *testing.T) {
 	t.Parallel()
@@ -157,40 +157,80 @@ func (s *simulation) call() {
 	key := rapid.SampledFrom(s.keys).Draw(s.T, "key")
 	elements := rapid.IntRange(0, 5).Draw(s.T, "elements")
 	for range rapid.IntRange(1, 8).Draw(s.T, "calls") {
+		told := tells{
+			how:  rapid.SampledFrom([]string{"header", "header", "trailer", "trailer", "no", "malformed"}).Draw(s.T, "tells"),
+			cost: int64(rapid.IntRange(0, 9).Draw(s.T, "told cost")),
+		}
+		if rapid.IntRange(0, 3).Draw(s.T, "holds") == 0 {
+			other := rapid.SampledFrom(s.keys).Draw(s.T, "other key")
+			told.meanwhile = func() { s.one("convert", other, 0, false, 0, tells{}) }
+		}
 		fails, during := rapid.IntRange(0, 5).Draw(s.T, "fails") == 0, time.Duration(0)
 		if fails && rapid.Bool().Draw(s.T, "slow") {
 			during = s.step()
 		}
-		s.one(endpoint, key, int64(elements), fails, during)
+		s.one(endpoint, key, int64(elements), fails, during, told)
 	}
 }
 
+// tells is how an answer tells the cost of its call, and what happens before.
+type tells struct {
+	how       string
+	cost      int64
+	meanwhile func()
+}
+
+// header writes an answer.
+func (t tells) header(w http.ResponseWriter) {
+	const name = "Tollgate-Cost"
+	cost := strconv.FormatInt(t.cost, 10)
+	switch t.how {
+	case "header":
+		w.Header().Set(name, cost)
+	case "malformed":
+		w.Header().Set(name, cost+".0")
+	case "trailer":
+		w.Header().Set("Trailer", name)
+		defer w.Header().Set(name, cost)
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
 // one makes a call and compares the answer.
-func (s *simulation) one(endpoint string, key *modelKey, elements int64, fails bool, during time.Duration) {
+func (s *simulation) one(endpoint string, key *modelKey, elements int64, fails bool, during time.Duration, told tells) {
 	s.Helper()
 	now, reached := s.world.now, 0
 	s.world.next = func(w http.ResponseWriter, _ *http.Request) error {
 		reached++
 		s.world.now = now.Add(during)
+		if told.meanwhile != nil {
+			told.meanwhile()
+		}
 		if fails {
 			return failure(http.StatusBadGateway)
 		}
-		w.WriteHeader(http.StatusOK)
+		told.header(w)
 		return nil
 	}
 	body, method := "", "GET"
 	if endpoint == "batch" {
 		body, method = `{"items":[`+strings.TrimSuffix(strings.Repeat(`{"a":[1]},`, int(elements)), ",")+`]}`, "POST"
 	}
+	want, settle := s.model.take(endpoint, key, now, elements)
 	got, err := s.world.ask(method, "/api/"+endpoint, body, "Authorization: Bearer "+key.bearer, "Content-Type: application/json")
 	s.must(err)
-	want, refund := s.model.take(endpoint, key, now, elements)
+	s.world.gate.Wait()
 	wantReached := 0
 	if want.status == http.StatusOK && endpoint != policy.UsageEndpoint {
 		wantReached = 1
-		if fails {
-			refund()
-			want = s.model.refunded(want, endpoint, key, now)
+		switch header := s.model.endpoint(endpoint).CostHeader != ""; {
+		case fails:
+			want = settle(0)
+			want.status, want.code = http.StatusBadGateway, "upstream_unreachable"
+		case header && told.how == "header":
+			want = settle(told.cost)
+		case header && told.how == "trailer":
+			settle(told.cost)
 		}
 	}
 	if answer := s.read(got); answer != want || reached != wantReached {
@@ -205,7 +245,7 @@ func (s *simulation) one(endpoint string, key *modelKey, elements int64, fails b
 // checkWait: a client that waits as long as a refusal says is admitted, and more
 // than a second less is too short. Sometimes the client waits.
 func (s *simulation) checkWait(endpoint string, key *modelKey, elements int64, wait time.Duration) {
-	now, cost := s.world.now, max(1, s.model.endpoint(endpoint).Cost)
+	now, cost := s.world.now, max(1, s.model.endpoint(endpoint).Cost, s.model.endpoint(endpoint).CostReserve)
 	rooms := s.model.rooms(endpoint, key, now, 1)
 	if endpoint == "batch" && !slices.ContainsFunc(rooms, lacks(1)) {
 		cost = max(1, elements)
@@ -281,7 +321,7 @@ func (s *simulation) change() {
 		endpoint := rapid.SampledFrom([]string{"", "convert", "batch"}).Draw(s.T, "endpoint")
 		today := s.today()
 		s.must(s.db.ResetCounts(ctx, s.account, endpoint, today))
-		s.model.calls = slices.DeleteFunc(s.model.calls, func(c modelCall) bool {
+		s.model.calls = slices.DeleteFunc(s.model.calls, func(c *modelCall) bool {
 			return c.day == today.String() && (endpoint == "" || c.endpoint == endpoint)
 		})
 	}
@@ -327,6 +367,7 @@ func (s *simulation) checkCounts() {
 				want[c.day+" "+c.endpoint] += c.cost
 			}
 		}
+		maps.DeleteFunc(want, func(_ string, used int64) bool { return used == 0 })
 		counts, err := s.db.Counts(context.Background(), s.account, key.root, s.first-2, s.today()+2)
 		s.must(err)
 		got := map[string]int64{}

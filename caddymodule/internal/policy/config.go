@@ -24,6 +24,8 @@ const MaxLimit = 1_000_000_000_000_000
 const (
 	// MaxCost is the largest Cost of an endpoint.
 	MaxCost = 10_000
+	// MaxReserve is the largest CostReserve of an endpoint.
+	MaxReserve = 1_000_000_000
 	// DefaultCostBody is the default of CostBody.
 	DefaultCostBody = 64 << 10
 	// MaxCostBody is the largest CostBody: the body is held in memory.
@@ -152,6 +154,21 @@ type EndpointConfig struct {
 	// A call that costs more than the room of a limit is refused and counts
 	// nothing.
 	Cost int64 `json:"cost,omitempty"`
+
+	// CostHeader is the header of the service's answer that tells what the
+	// call costs: a whole number from 0. The service may also send it as a
+	// trailer that it announces. A name that begins with Tollgate- is not sent
+	// to the client. If the header is missing or no such number, the call costs
+	// CostReserve. Default: none, the cost is known before the call.
+	CostHeader string `json:"cost_header,omitempty"`
+
+	// CostReserve is what a call with a CostHeader takes from all limits before
+	// the service gets it, from 1 to 1,000,000,000. The answer then gives back
+	// what is left. If it costs more, the difference counts too, even above a
+	// limit: with the highest cost of a call, no limit is exceeded. If the gate
+	// ends in between, the reservation stays counted. Paces keep it. Required
+	// with CostHeader.
+	CostReserve int64 `json:"cost_reserve,omitempty"`
 
 	// CostMember is the name of an array in the JSON object that is the
 	// request's body. A call costs the number of its elements, at least 1.

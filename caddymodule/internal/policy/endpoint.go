@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -27,8 +29,11 @@ type Endpoint struct {
 	// service.
 	KeepAuthorization, KeepCookie bool
 	// Cost is the cost of a call, at least 1. It does not apply with
-	// CostMember.
+	// CostMember. With CostHeader it is the reservation.
 	Cost int64
+	// CostHeader is the header of the answer, in canonical form, that tells the
+	// cost, or "".
+	CostHeader string
 	// CostMember is the member of the body whose number of elements is the
 	// cost, or "".
 	CostMember string
@@ -95,7 +100,7 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 	}
 	endpoint := &Endpoint{
 		Name: e.Name, Method: method, Path: path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade,
-		Cost: cmp.Or(e.Cost, 1), CostMember: e.CostMember, CostBody: cmp.Or(e.CostBody, DefaultCostBody),
+		Cost: cmp.Or(e.Cost, e.CostReserve, 1), CostHeader: http.CanonicalHeaderKey(e.CostHeader), CostMember: e.CostMember, CostBody: cmp.Or(e.CostBody, DefaultCostBody),
 	}
 	if err := p.addRoute(method, path, Route{Endpoint: endpoint}); err != nil {
 		return err
@@ -168,6 +173,14 @@ func checkCost(e EndpointConfig) error {
 	switch {
 	case e.Cost < 0 || e.Cost > MaxCost:
 		return fmt.Errorf("cost %d is not from 1 to %d", e.Cost, MaxCost)
+	case (e.CostHeader == "") != (e.CostReserve == 0):
+		return errors.New("cost_header and cost_reserve require each other")
+	case e.CostHeader != "" && (e.Cost != 0 || e.CostMember != ""):
+		return errors.New("both cost_header and another cost: use one of them")
+	case e.CostReserve < 0 || e.CostReserve > MaxReserve:
+		return fmt.Errorf("cost_reserve %d is not from 1 to %d", e.CostReserve, MaxReserve)
+	case e.CostHeader != "" && !httpguts.ValidHeaderFieldName(e.CostHeader):
+		return fmt.Errorf("%q is not the name of a header", e.CostHeader)
 	case e.CostMember == "" && e.CostBody != 0:
 		return errors.New("cost_body requires cost_member")
 	case e.CostMember == "":

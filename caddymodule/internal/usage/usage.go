@@ -272,6 +272,7 @@ func calls(recent []store.Record) []api.UsageCall {
 			KeyID:      r.Key,
 			RequestID:  r.RequestID,
 			Code:       r.Code,
+			Cost:       r.Cost,
 		})
 	}
 	return list

@@ -93,7 +93,7 @@ func TestBuild(t *testing.T) {
 	})
 	s.Record(store.Record{
 		Account: "acc_1", Key: "key_1", KeyName: "ci", At: time.Date(2126, 11, 20, 9, 59, 1, 120999999, time.FixedZone("", 3600)), Endpoint: "convert", Method: "GET",
-		Path: "/api/convert/EUR/10/USD", Status: 200, Duration: 1800400 * time.Nanosecond,
+		Path: "/api/convert/EUR/10/USD", Status: 200, Cost: 5, Duration: 1800400 * time.Nanosecond,
 	})
 	for _, test := range []struct {
 		plan string
@@ -103,8 +103,8 @@ func TestBuild(t *testing.T) {
 		{"starter", 3, `{"account":"acc_1","plan":"starter","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00",` +
 			`"endpoints":[{"endpoint":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","limit":1000,"used":12,"remaining":988,"calls":12,"credited":0,"limits":[{"period":"day","limit":1000,"used":12,"remaining":988,"resets_at":"2126-11-21T00:00:00+01:00"}]},` +
 			`{"endpoint":"usage","method":"GET","path":"/api/usage","limit":10,"used":0,"remaining":10,"calls":0,"credited":0,"limits":[{"period":"day","limit":10,"used":0,"remaining":10,"resets_at":"2126-11-21T00:00:00+01:00"}]}],"limits":[],"keys":[],` +
-			`"recent_calls":[{"at":"2126-11-20T08:59:01.120Z","endpoint":"convert","method":"GET","path":"/api/convert/EUR/10/USD","status":200,"duration_ms":1.8,"key":"ci","key_id":"key_1"},` +
-			`{"at":"2126-11-20T08:00:00.000Z","endpoint":"convert","method":"GET","path":"/api/convert/EUR/10/USD","status":429,"duration_ms":0,"key":"ci","key_id":"key_1","code":"quota_exceeded"}],` +
+			`"recent_calls":[{"at":"2126-11-20T08:59:01.120Z","endpoint":"convert","method":"GET","path":"/api/convert/EUR/10/USD","status":200,"duration_ms":1.8,"cost":5,"key":"ci","key_id":"key_1"},` +
+			`{"at":"2126-11-20T08:00:00.000Z","endpoint":"convert","method":"GET","path":"/api/convert/EUR/10/USD","status":429,"duration_ms":0,"cost":0,"key":"ci","key_id":"key_1","code":"quota_exceeded"}],` +
 			`"days":[{"day":"2126-11-18","calls":{"convert":7,"usage":0}},{"day":"2126-11-19","calls":{"convert":0,"usage":0}},{"day":"2126-11-20","calls":{"convert":12,"usage":0}}]}`},
 		{"business", 1, `{"account":"acc_1","plan":"business","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00",` +
 			`"endpoints":[{"endpoint":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","limit":null,"used":12,"remaining":null,"calls":12,"credited":0,"limits":[]},` +

@@ -32,6 +32,9 @@ func showPlans(p *policy.Policy) api.Plans {
 	shown := api.Plans{Plans: []api.Plan{}, Endpoints: []api.Endpoint{}, Timezone: p.Calendar.Zone()}
 	for _, e := range p.Endpoints {
 		endpoint := api.Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: e.Ability, Cost: e.Cost}
+		if e.CostHeader != "" {
+			endpoint.CostHeader = &e.CostHeader
+		}
 		if e.CostMember != "" {
 			endpoint.CostMember = &e.CostMember
 		}

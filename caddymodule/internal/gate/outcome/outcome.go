@@ -20,6 +20,11 @@ const (
 	Failed    // the service did not answer, or with 5xx; an admitted call counts as both
 	Preflight // a browser asked what a page may do
 
+	// Of admitted calls whose answer is to tell the cost.
+	CostUnknown // it does not
+	CostAbove   // the cost is above the reservation
+	Unsettled   // the store has failed, so the reservation stays counted
+
 	Calls int = iota
 )
 
@@ -29,6 +34,7 @@ func (c Call) String() string {
 		Admitted: "admitted", Refunded: "refunded", Exhausted: "exhausted", RateLimited: "rate_limited", Throttled: "throttled",
 		Unauthenticated: "unauthenticated", NotEntitled: "not_entitled", NotFound: "not_found",
 		Malformed: "malformed", Unavailable: "unavailable", Failed: "failed", Preflight: "preflight",
+		CostUnknown: "cost_unknown", CostAbove: "cost_above", Unsettled: "unsettled",
 	}[c]
 }
 

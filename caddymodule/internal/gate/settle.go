@@ -1,0 +1,127 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/header"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// A call to an endpoint with a CostHeader takes a reservation from its limits.
+// It is settled once: with the cost that the header or a trailer of the answer
+// tells, else with the reservation, or with 0 if it is refunded.
+
+// maxAnswerCost is the highest cost that an answer can tell. Sums of thousands
+// of these are still exact in every store.
+const maxAnswerCost = 1_000_000_000_000
+
+// settleByHeader settles the call when its answer begins, unless the answer
+// announces that a trailer will tell the cost.
+func (c *Call) settleByHeader(h http.Header) {
+	name := c.endpoint.CostHeader
+	if name == "" || c.settled {
+		return
+	}
+	for announced := range header.Elements(h["Trailer"]) {
+		if strings.EqualFold(announced, name) && h[name] == nil {
+			c.mark.costTrailer = true
+			return
+		}
+	}
+	c.settle(h[name])
+}
+
+// settleByTrailer settles the call when its answer has ended, if it was to be
+// settled by a trailer. An answer that is cut off has none.
+func (c *Call) settleByTrailer(whole bool) {
+	name := c.endpoint.CostHeader
+	switch {
+	case !c.mark.costTrailer || c.settled:
+	case whole:
+		c.settle(slices.Concat(c.answer.Header()[name], c.answer.Header()[http.TrailerPrefix+name]))
+	default:
+		c.settle(nil)
+	}
+}
+
+// settle settles the call with the cost that the values of a header tell.
+func (c *Call) settle(values []string) {
+	c.settled = true
+	cost, told := c.cost, false
+	if len(values) == 1 {
+		n, err := strconv.ParseUint(values[0], 10, 64)
+		if told = err == nil && n <= maxAnswerCost; told {
+			cost = int64(n)
+		}
+	}
+	switch {
+	case !told:
+		c.gate.Server.Count(c.endpoint, outcome.CostUnknown)
+	case cost > c.cost:
+		c.gate.Server.Count(c.endpoint, outcome.CostAbove)
+		c.gate.outages.above.Failed(append(c.logAttrs(), slog.Int64("cost", cost), slog.Int64("reservation", c.cost))...)
+	}
+	if c.uncounted {
+		return
+	}
+	if cost != c.cost {
+		call, attrs := c.storeCall(), c.logAttrs()
+		c.setCost(cost)
+		c.gate.settling.RLock() // until it is settled, see Wait
+		go func() {
+			defer c.gate.settling.RUnlock()
+			c.gate.settle(c.store, call, cost, attrs)
+		}()
+	}
+	if len(c.gate.Policy.Warn) > 0 {
+		c.warn(false)
+	}
+}
+
+// setCost changes the cost of the call, and the room that it left.
+func (c *Call) setCost(cost int64) {
+	for i, limit := range c.limits {
+		if !limit.Period.IsPace() {
+			c.rooms[i].Remaining = min(limit.Max, max(0, c.rooms[i].Remaining+c.cost-cost))
+		}
+	}
+	c.cost = cost
+}
+
+// maxSettling is how often a settlement is tried, with longer and longer
+// pauses: a store is back within seconds if its server restarts.
+const maxSettling = 8
+
+// settle settles a call in the store, beside its answer. If the store fails for
+// long, or if it may have settled the call, the reservation stays counted.
+func (g *Gate) settle(to Store, call store.Call, cost int64, attrs []slog.Attr) {
+	for n := range maxSettling {
+		err := to.Settle(context.Background(), call, cost)
+		if err == nil {
+			g.outages.settle.Worked()
+			return
+		}
+		if n == maxSettling-1 || errors.Is(err, store.ErrUnknown) || errors.Is(err, store.ErrClosed) {
+			g.Server.Count(g.Policy.Endpoint(call.Endpoint), outcome.Unsettled)
+			logFailure(g.outages.settle, err, append(attrs, slog.Int64("cost", cost), slog.Int64("reservation", call.Cost))...)
+			return
+		}
+		time.Sleep(settlePause << n)
+	}
+}
+
+const settlePause = 100 * time.Millisecond
+
+// Wait waits until all calls whose answers have begun are settled.
+func (g *Gate) Wait() {
+	g.settling.Lock()
+	defer g.settling.Unlock()
+}
