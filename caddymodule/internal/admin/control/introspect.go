@@ -29,6 +29,7 @@ var (
 	errNoIntrospection = apierror.New(http.StatusNotFound, "not_found", "The gate's configuration has no introspection_secret.")
 	errNotPost         = apierror.MethodNotAllowed(http.MethodPost)
 	errNotIntrospector = apierror.New(http.StatusUnauthorized, "unauthenticated", "Introspection needs the gate's introspection_secret, as a Bearer token or as the password of Basic.").
+				With("error", "invalid_client"). // RFC 6749, section 5.2
 				WithHeader("WWW-Authenticate", `Bearer realm="tollgate", Basic realm="tollgate"`)
 	errNotForm = apierror.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "The body must be "+formType+".")
 )

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -233,8 +234,19 @@ func TestIntrospectionSecret(t *testing.T) {
 		if w.Code != c.status {
 			t.Errorf("%s: got %d, want %d: %s", name, w.Code, c.status, w.Body)
 		}
-		if want := c.status == http.StatusUnauthorized; want && w.Header().Get("WWW-Authenticate") == "" {
-			t.Errorf("%s: no WWW-Authenticate", name)
+		if c.status != http.StatusUnauthorized {
+			continue
+		}
+		challenge, oauth := `Bearer realm="tollgate"`, ""
+		if c.target == "/tollgate/introspect" {
+			challenge, oauth = `Bearer realm="tollgate", Basic realm="tollgate"`, "invalid_client"
+		}
+		var refused struct{ Message, Code, Error string }
+		if err := json.Unmarshal(w.Body.Bytes(), &refused); err != nil || refused.Code != "unauthenticated" || refused.Message == "" || refused.Error != oauth {
+			t.Errorf("%s: got %s, %v; want the error %q", name, w.Body, err, oauth)
+		}
+		if got := w.Header()["Www-Authenticate"]; !slices.Equal(got, []string{challenge}) {
+			t.Errorf("%s: got the challenge %q, want %q", name, got, challenge)
 		}
 	}
 	// The admin endpoint and the memory have no introspection.
