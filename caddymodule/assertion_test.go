@@ -105,7 +105,7 @@ func TestPublicKeysOfTheListener(t *testing.T) {
 	s := start(t, setup{zone: calmZone(), behind: "handle /tollgate/* {\ntollgate_control\n}\nrespond 404"})
 	for target, want := range map[string]int{"/tollgate/jwks.json": 200, "/tollgate/jwks.json/": 401, "/tollgate/JWKS.json": 401, "/tollgate/plans": 401} {
 		got := s.ask(t, "GET", target, "")
-		if got.status != want || (want == 200) != strings.Contains(got.body, `"kid":"ua25HRe2_dphjMaXfTo_jmxB0dEfQfMq51ahzsDsNow"`) {
+		if got.status != want || (want == 200) != strings.Contains(got.body, `"kid":"w90pciOIF4eLOo0i6SI8u_GQZnyX088gD_xrr_lZnAk"`) {
 			t.Errorf("%s: got %d %s", target, got.status, got.body)
 		}
 	}

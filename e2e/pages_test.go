@@ -91,7 +91,7 @@ func TestPages(t *testing.T) {
 			edit: []string{"http://localhost:8080", "$TOLLGATE_ADDRESS", "http://127.0.0.1:8081", "http://$TOLLGATE_CONTROL", `"email":"…","password":"…"`, `"email":"ada@example.com","password":"seven green bicycles sleep"`},
 			before: "bin/upstream serve\nbin/caddy run --config shipped.Caddyfile\n" +
 				"echo 'seven green bicycles sleep' | bin/upstream account add ada@example.com --plan starter\n",
-			wants: []string{`{"token":"tgl_`, `{"keys":[{"kty":"OKP",`},
+			wants: []string{`{"token":"tgl_`, `{"keys":[{"kty":"EC",`},
 		},
 		{
 			name: "docs/scaling.md",

@@ -35,7 +35,7 @@ const (
 )
 
 // algorithm is the only one that is signed with and accepted.
-const algorithm = jose.EdDSA
+const algorithm = jose.ES256
 
 // Claims are the content of an assertion. Those from Plan to Key are
 // empty in a login.

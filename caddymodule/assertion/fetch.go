@@ -2,11 +2,13 @@ package assertion
 
 import (
 	"context"
-	"crypto/ed25519"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -28,7 +30,7 @@ func (v *Verifier) FetchKeys(fetch func(context.Context) (KeySet, error), failed
 }
 
 // key returns the public key of an id.
-func (v *Verifier) key(id string) (ed25519.PublicKey, bool) {
+func (v *Verifier) key(id string) (*ecdsa.PublicKey, bool) {
 	if key, known := (*v.keys.Load())[id]; known || v.fetch == nil || id == "" {
 		return key, known
 	}
@@ -65,12 +67,14 @@ func (v *Verifier) fetchNow() error {
 	return nil
 }
 
-var errNotEd25519 = errors.New("a key is not an Ed25519 key")
+var errNotP256 = errors.New("a key is not a P-256 key")
 
-func (k *PublicKey) decode() (ed25519.PublicKey, error) {
-	public, err := base64.RawURLEncoding.DecodeString(k.X)
-	if k.Curve != "Ed25519" || err != nil || len(public) != ed25519.PublicKeySize {
-		return nil, errNotEd25519
+func (k *PublicKey) decode() (*ecdsa.PublicKey, error) {
+	x, errX := base64.RawURLEncoding.DecodeString(k.X)
+	y, errY := base64.RawURLEncoding.DecodeString(k.Y)
+	public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
+	if k.Curve != "P-256" || errors.Join(errX, errY, err) != nil {
+		return nil, errNotP256
 	}
 	return public, nil
 }

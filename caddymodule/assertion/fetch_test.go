@@ -102,12 +102,17 @@ func TestForgedKeys(t *testing.T) {
 // A set with a key of another kind changes nothing.
 func TestFetchedKeysAreChecked(t *testing.T) {
 	t.Parallel()
+	right := NewKeySet(newKey(t, secret)).Keys[0]
 	for name, key := range map[string]PublicKey{
-		"curve":  {Curve: "P-256", X: strings.Repeat("A", 43), ID: "other"},
-		"length": {Curve: "Ed25519", X: "AAAA", ID: "other"},
-		"base64": {Curve: "Ed25519", X: "!", ID: "other"},
+		"curve":    {Curve: "P-384", X: right.X, Y: right.Y, ID: "other"},
+		"no curve": {X: right.X, Y: right.Y, ID: "other"},
+		"length":   {Curve: "P-256", X: "AAAA", Y: "AAAA", ID: "other"},
+		"no y":     {Curve: "P-256", X: right.X, ID: "other"},
+		"base64":   {Curve: "P-256", X: right.X + "!", Y: right.Y, ID: "other"},
+		"no point": {Curve: "P-256", X: right.Y, Y: right.X, ID: "other"},
+		"infinity": {Curve: "P-256", X: strings.Repeat("A", 43), Y: strings.Repeat("A", 43), ID: "other"},
 	} {
-		if _, err := key.decode(); !errors.Is(err, errNotEd25519) {
+		if _, err := key.decode(); !errors.Is(err, errNotP256) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -1,8 +1,11 @@
 package assertion
 
 import (
-	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/go-jose/go-jose/v4"
@@ -19,42 +22,96 @@ func newKey(t testing.TB, secret string) *Key {
 	return key
 }
 
-// The expected values were computed by OpenSSL 3.0:
+// The expected values were computed by OpenSSL 3.0 and Python:
 //
-//	openssl kdf -keylen 32 -kdfopt digest:SHA256 -kdfopt key:$secret \
-//		-kdfopt info:"tollgate assertion v1" HKDF
-//	(echo 302e020100300506032b657004220420; echo $seed) | xxd -r -p |
-//		openssl pkey -inform DER -pubout -outform DER | tail -c 32 | basenc --base64url
-//	printf '{"crv":"Ed25519","kty":"OKP","x":"%s"}' $x | openssl dgst -sha256 -binary | basenc --base64url
+//	seed=$(openssl kdf -keylen 48 -kdfopt digest:SHA256 -kdfopt key:$secret \
+//		-kdfopt info:"tollgate assertion v2" HKDF | tr -d :)
+//	d=$(python3 -c "print('%064x' % (0x$seed % (0x$order - 1) + 1))")
+//	echo 30310201010420 $d a00a06082a8648ce3d030107 | xxd -r -p |
+//		openssl ec -inform DER -pubout -outform DER | tail -c 64 # x, then y
+//	printf '{"crv":"P-256","kty":"EC","x":"%s","y":"%s"}' $x $y | openssl dgst -sha256 -binary | basenc --base64url
 func TestDerivation(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, secret)
-	if got, want := hexOf(key.private.Seed()), "48a8d7d7ca8e28f6e481d6ad7034655aac95ce3cf24f7f532aa54d14eeec0dc8"; got != want {
-		t.Errorf("got seed %s, want %s", got, want)
+	if got, want := scalarOf(t, key), "130942b5a00d4b1157b70ab05a3bc3964eb8f6a089b7472d74fef39de80b6b41"; got != want {
+		t.Errorf("got the private key %s, want %s", got, want)
 	}
 	want := PublicKey{
-		Type: "OKP", Curve: "Ed25519", X: "bTEFyuLg8mkuU7G2fCQRgru5yKDv6mQMtu6wkWHMb9M",
-		ID: "ua25HRe2_dphjMaXfTo_jmxB0dEfQfMq51ahzsDsNow", Algorithm: "EdDSA", Use: "sig",
+		Type: "EC", Curve: "P-256", X: "ywu8uCSHVyv-MnHBs8FrPWYOlPHfxWO-DOyuRbIN7_s", Y: "n13ZIcNbC-2uiq4vU-luvg1uODBQP3fDBGB6iz2P2gs",
+		ID: "w90pciOIF4eLOo0i6SI8u_GQZnyX088gD_xrr_lZnAk", Algorithm: "ES256", Use: "sig",
 	}
 	if got := NewKeySet(key).Keys[0]; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
-// The key and its thumbprint are those of RFC 8037, A.1 to A.3.
-func TestThumbprint(t *testing.T) {
+func scalarOf(t *testing.T, key *Key) string {
+	t.Helper()
+	scalar, err := key.private.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hexOf(scalar)
+}
+
+// A seed is reduced to 1 up to the order of the curve less 1, and no seed is
+// refused.
+func TestSeeds(t *testing.T) {
 	t.Parallel()
-	seed, err := base64.RawURLEncoding.DecodeString("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A")
-	if err != nil {
-		t.Fatal(err)
+	one := strings.Repeat("0", 63) + "1"
+	for seed, want := range map[string]string{
+		"00": one,
+		"01": strings.Repeat("0", 63) + "2",
+		"ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc63254f": "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632550", // order less 2
+		"ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632550": one,
+		"ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551": strings.Repeat("0", 63) + "2",
+		strings.Repeat("ff", seedSize):                                     "431905529c0166ce652e96b7ccca0a9a679b73e29ad16947f01cf012fc632550",
+	} {
+		bytes, err := hex.DecodeString(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := fromSeed(bytes)
+		if err != nil {
+			t.Fatalf("%s: %v", seed, err)
+		}
+		if got := scalarOf(t, key); got != want {
+			t.Errorf("%s: got %s, want %s", seed, got, want)
+		}
 	}
-	key, err := fromSeed(seed)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// Threat: a coordinate that begins with zeros is written shorter, and other
+// libraries refuse the key or name it otherwise (RFC 7518, 6.2.1.2).
+func TestLeadingZeros(t *testing.T) {
+	t.Parallel()
+	var short [3]int // private keys, x and y that begin with a zero
+	for i := range 1500 {
+		key := newKey(t, secret+strconv.Itoa(i))
+		public := NewKeySet(key).Keys[0]
+		text, err := json.Marshal(public)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read jose.JSONWebKey
+		if err := json.Unmarshal(text, &read); err != nil || !key.private.PublicKey.Equal(read.Key) {
+			t.Fatalf("a JOSE library reads %s as %v, %v", text, read.Key, err)
+		}
+		if decoded, err := public.decode(); err != nil || !key.private.PublicKey.Equal(decoded) {
+			t.Fatalf("a verifier reads %s as %v, %v", text, decoded, err)
+		}
+		point, err := key.private.PublicKey.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, begins := range [3]bool{strings.HasPrefix(scalarOf(t, key), "00"), point[1] == 0, point[1+keySize] == 0} {
+			if begins {
+				short[i]++
+			}
+		}
 	}
-	got := NewKeySet(key).Keys[0]
-	if got.X != "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo" || got.ID != "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k" {
-		t.Errorf("got %+v", got)
+	if slices.Min(short[:]) == 0 {
+		t.Errorf("the test saw %d, want some of each", short)
 	}
 }
 
@@ -72,9 +129,9 @@ func TestKeySet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range keys {
-		found := set.Key(key.id)
-		if len(found) != 1 || !found[0].IsPublic() || !found[0].Valid() || !key.public().Equal(found[0].Key) || found[0].Algorithm != "EdDSA" {
-			t.Errorf("%s: got %+v", key.id, found)
+		found := set.Key(key.public.ID)
+		if len(found) != 1 || !found[0].IsPublic() || !found[0].Valid() || !key.private.PublicKey.Equal(found[0].Key) || found[0].Algorithm != "ES256" {
+			t.Errorf("%s: got %+v", key.public.ID, found)
 		}
 	}
 }

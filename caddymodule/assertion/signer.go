@@ -38,7 +38,7 @@ type signed struct {
 
 // NewSigner returns a Signer that signs with a key.
 func NewSigner(key *Key) (*Signer, error) {
-	with := jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key.private, KeyID: key.id}}
+	with := jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key.private, KeyID: key.public.ID}}
 	signer, err := jose.NewSigner(with, new(jose.SignerOptions).WithType("JWT"))
 	if err != nil {
 		return nil, fmt.Errorf("preparing to sign assertions: %w", err)
@@ -95,7 +95,7 @@ func (s *Signer) sign(host string, by Caller, purpose string, now int64) string 
 func (s *Signer) serialize(payload []byte) string {
 	object, err := s.signer.Sign(payload)
 	if err != nil {
-		panic(err) // Ed25519 signs anything
+		panic(err) // a P-256 key signs anything
 	}
 	text, err := object.CompactSerialize()
 	if err != nil {

@@ -2,7 +2,7 @@ package assertion
 
 import (
 	"context"
-	"crypto/ed25519"
+	"crypto/ecdsa"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +18,7 @@ const Leeway = time.Minute
 // Why an assertion is refused. Only the errors after ErrKey are about an
 // assertion that a gate with this secret has signed.
 var (
-	ErrMalformed = errors.New("it is not a token signed by EdDSA")
+	ErrMalformed = errors.New("it is not a token signed by ES256")
 	ErrKey       = errors.New("it is not signed with the key of this secret")
 	ErrClaims    = errors.New("a claim is missing or has another type")
 	ErrAudience  = errors.New("it is for another host")
@@ -30,9 +30,9 @@ var (
 type Verifier struct {
 	accepts  func(host string) bool
 	now      func() time.Time
-	own      map[string]ed25519.PublicKey                 // those of NewVerifier, by id
-	keys     atomic.Pointer[map[string]ed25519.PublicKey] // and those of the last fetch
-	verified *cache[string, Claims]                       // those that were accepted, by their text; the signature is checked once
+	own      map[string]*ecdsa.PublicKey                 // those of NewVerifier, by id
+	keys     atomic.Pointer[map[string]*ecdsa.PublicKey] // and those of the last fetch
+	verified *cache[string, Claims]                      // those that were accepted, by their text; the signature is checked once
 
 	fetch    func(context.Context) (KeySet, error) // nil: own has all keys
 	failed   func(error)
@@ -44,9 +44,9 @@ type Verifier struct {
 // it takes assertions for; services that accept one host can replay
 // assertions to each other.
 func NewVerifier(accepts func(host string) bool, now func() time.Time, keys ...*Key) *Verifier {
-	v := &Verifier{accepts: accepts, now: now, own: make(map[string]ed25519.PublicKey), verified: newCache[string, Claims](maxCached), fetching: make(chan struct{}, 1)}
+	v := &Verifier{accepts: accepts, now: now, own: make(map[string]*ecdsa.PublicKey), verified: newCache[string, Claims](maxCached), fetching: make(chan struct{}, 1)}
 	for _, k := range keys {
-		v.own[k.id] = k.public()
+		v.own[k.public.ID] = &k.private.PublicKey
 	}
 	v.keys.Store(&v.own)
 	return v

@@ -22,7 +22,7 @@ const keys = createRemoteJWKSet(new URL(jwks))
 // passwords.
 export async function verify(assertion, purpose) {
 	const { payload } = await jwtVerify(assertion, keys, {
-		algorithms: ['EdDSA'], // keeps "none" and HS256 out
+		algorithms: ['ES256'], // keeps "none" and HS256 out
 		issuer: 'tollgate',
 		audience, // the host that clients ask for, without a port
 		clockTolerance: '1 minute',

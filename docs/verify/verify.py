@@ -61,7 +61,7 @@ class Verifier:
         claims = jwt.decode(
             assertion,
             self.keys.get_signing_key_from_jwt(assertion).key,
-            algorithms=["EdDSA"],  # keeps "none" and HS256 out
+            algorithms=["ES256"],  # keeps "none" and HS256 out
             issuer="tollgate",
             audience=self.audience,
             leeway=60,

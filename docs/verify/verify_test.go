@@ -142,7 +142,7 @@ func assertions(t *testing.T, public assertion.PublicKey) (given, want map[strin
 		"by another secret":            {other.Call([32]byte{}, host, ada, now), refused},
 		"by another secret, our kid":   {parts[0] + "." + parts[1] + "." + strings.Split(other.Call([32]byte{}, host, ada, now), ".")[2], refused},
 		"alg none":                     {encode(`{"alg":"none","kid":"`+public.ID+`","typ":"JWT"}`) + "." + parts[1] + ".", refused},
-		"HS256 with the public key":    {symmetric(t, public, decode(t, public.X), decode(t, parts[1])), refused},
+		"HS256 with the public key":    {symmetric(t, public, append(decode(t, public.X), decode(t, public.Y)...), decode(t, parts[1])), refused},
 		"HS256 with the key's text":    {symmetric(t, public, []byte(public.X+strings.Repeat(" ", 8)), decode(t, parts[1])), refused},
 		"another account":              {parts[0] + "." + encode(strings.Replace(string(decode(t, parts[1])), "acc_1", "acc_2", 1)) + "." + parts[2], refused},
 		"no token":                     {"x", refused},

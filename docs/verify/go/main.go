@@ -45,7 +45,7 @@ type verifier struct {
 // call, and "login" where your service checks passwords.
 func (v *verifier) verify(assertion, purpose string) (*claims, error) {
 	// The list of algorithms is what keeps "none" and HS256 out.
-	token, err := jwt.ParseSigned(assertion, []jose.SignatureAlgorithm{jose.EdDSA})
+	token, err := jwt.ParseSigned(assertion, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
 		return nil, fmt.Errorf("parsing: %w", err)
 	}
