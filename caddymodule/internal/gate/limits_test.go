@@ -28,6 +28,68 @@ func noUpstream(t *testing.T) handlerFunc {
 	}
 }
 
+// TestShouldRetry: in each form of a refusal, X-Should-Retry says that a pace is
+// worth a wait and that a quota is not. No other answer has the header.
+func TestShouldRetry(t *testing.T) {
+	t.Parallel()
+	small := func(period string, limit policy.Limit) func(*policy.Config) {
+		return func(c *policy.Config) {
+			c.Plans[0] = policy.PlanConfig{Name: "small", Limits: map[string]*policy.Limit{"convert": nil}, MoreLimits: []policy.LimitConfig{{Endpoint: "convert", Period: period, Limit: limit}}}
+			c.Endpoints[0].Cost = 2
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*policy.Config)
+		retry  string // of the second call
+		code   string
+	}{
+		"day":                {small("day", 3), "false", "quota_exceeded"},
+		"a limit of 0":       {small("day", 0), "false", "quota_exceeded"},
+		"month":              {small("month", 3), "false", "quota_exceeded"},
+		"hour":               {small("hour", 3), "true", "rate_limited"},
+		"minute":             {small("minute", 3), "true", "rate_limited"},
+		"second":             {small("second", 3), "true", "rate_limited"},
+		"cost above a limit": {small("day", 1), "", "cost_above_limit"},
+	} {
+		w := newWorld(t, c.change)
+		bearer := "Authorization: Bearer " + w.account(t, "acc_1")
+		first := w.send(t, "GET", convert, "", bearer)
+		if got := first.Header()["X-Should-Retry"]; first.Code == http.StatusOK && got != nil {
+			t.Errorf("%s: an admitted call: got %q", name, got)
+		}
+		w.next = noUpstream(t)
+		for _, form := range []string{"", browser, "Content-Type: application/grpc"} {
+			got := w.send(t, "GET", convert, "", bearer, form)
+			if retry := strings.Join(got.Header()["X-Should-Retry"], "|"); retry != c.retry || form == "" && !strings.Contains(got.Body.String(), c.code) {
+				t.Errorf("%s, %q: got %d %q %s, want %q", name, form, got.Code, retry, got.Body, c.retry)
+			}
+		}
+		w.gate.PassErrors = true
+		passed, err := w.ask("GET", convert, "", bearer)
+		if retry := passed.Header().Get("X-Should-Retry"); err == nil || retry != c.retry {
+			t.Errorf("%s, errors pass: got %q, %v", name, retry, err)
+		}
+	}
+	w, _ := fronting(t, nil)
+	w.next = wrong
+	throttled := 0
+	for range 25 {
+		for _, got := range []*httptest.ResponseRecorder{
+			w.send(t, "POST", "/api/login", person, "Content-Type: application/json"), w.get(t, convert, "a-wrong-guess-of-a-token"), w.get(t, "/api/nothing", ""),
+		} {
+			if got.Header()["X-Should-Retry"] != nil {
+				t.Errorf("got %d %v", got.Code, got.Header())
+			}
+			if got.Code == http.StatusTooManyRequests {
+				throttled++
+			}
+		}
+	}
+	if throttled != 20+5 { // logins and guesses
+		t.Errorf("%d requests were throttled, want 25", throttled)
+	}
+}
+
 // TestLongestWaitAnswers: of several limits that refuse a call, the one with the
 // longest wait answers.
 func TestLongestWaitAnswers(t *testing.T) {

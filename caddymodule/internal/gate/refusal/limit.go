@@ -16,7 +16,8 @@ func Exceeded(l store.Limit, wait time.Duration, end time.Time, policy, rest str
 	f := &Refusal{
 		Status: http.StatusTooManyRequests, RetryAfter: max(1, WholeSeconds(wait)),
 		notice: "The limit" + ofKey(l) + " is " + inCalls(l) + ".",
-		fields: []field{{"Ratelimit-Policy", policy}, {"Ratelimit", rest}},
+		// Clients that sleep through any Retry-After would sleep for hours.
+		fields: []field{{"Ratelimit-Policy", policy}, {"Ratelimit", rest}, {"X-Should-Retry", strconv.FormatBool(l.Period.IsPace())}},
 	}
 	if l.Period.IsPace() {
 		f.Code, f.Outcome, f.heading = "rate_limited", outcome.RateLimited, "Too many calls"
