@@ -42,6 +42,7 @@ import (
 //			max_age <duration>
 //		}
 //		token_header <name>
+//		token_basic [on|off]
 //		foreign_keys [on|off]
 //		identity <placeholder> [plan <plan>] [prefix <text>]
 //		introspection_secret <secret>
@@ -130,6 +131,7 @@ func (p *parser) options() error {
 		block.Once("docs <url>|<path>", &app.Docs),
 		block.Once("timezone <zone>", &app.Timezone),
 		block.Once("token_header <name>", &app.TokenHeader),
+		block.Once("token_basic [on|off]", &app.TokenBasic),
 		block.Once("foreign_keys [on|off]", &app.ForeignKeys),
 		block.Once("login_ttl <duration>", (*time.Duration)(&app.LoginTTL)),
 		block.Once("usage <method> <path>", &method, &path, func() error { app.Usage = method + " " + path; return nil }),

@@ -51,6 +51,9 @@ func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint,
 	if !read && (!begun || a.Body == nil) { // otherwise the answer does it
 		apierror.CloseUnread(w, r)
 	}
+	if g.Policy.TokenBasic && f.Status == http.StatusUnauthorized && !isBrowser(r.Header) {
+		f = f.OfferBasic()
+	}
 	if g.PassErrors {
 		f.SetHeader(w.Header(), vary)
 		g.removeSecrets(r)
@@ -66,6 +69,13 @@ func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint,
 		g.Logger.Debug("writing a refusal", zap.Int("status", f.Status), zap.Error(err))
 	}
 	return nil
+}
+
+// isBrowser tells whether a browser sent a request. It would open a password
+// window, also for the calls of a page, and then send the password with the
+// requests of pages of other sites.
+func isBrowser(h http.Header) bool {
+	return apierror.PrefersHTML(h) || h["Sec-Fetch-Mode"] != nil
 }
 
 // isForm reports whether a web form sent a login: outside the guard, a GET

@@ -95,6 +95,12 @@ type Config struct {
 	// filter removes it. Default: none.
 	TokenHeader string `json:"token_header,omitempty"`
 
+	// TokenBasic also takes the password of Basic authentication for a token,
+	// or the user name if there is no password. The refusal 401 then asks for
+	// Basic too, except in browsers, which would open a password window.
+	// Default: off.
+	TokenBasic bool `json:"token_basic,omitempty"`
+
 	// ForeignKeys accepts tokens that the gate did not make: those that were
 	// imported with caddy tollgate key import. Default: off.
 	ForeignKeys bool `json:"foreign_keys,omitempty"`

@@ -61,6 +61,8 @@ type Policy struct {
 	CORS *CORS
 	// TokenHeader is the second header for tokens in canonical form, or "".
 	TokenHeader string
+	// TokenBasic accepts tokens as passwords of Basic authentication.
+	TokenBasic bool
 	// ForeignKeys accepts tokens that the gate did not make.
 	ForeignKeys bool
 	// Identity is nil if all calls need a token.
@@ -88,7 +90,7 @@ func New(c Config) (*Policy, error) {
 		LoginTTL: time.Duration(cmp.Or(c.LoginTTL, Duration(24*time.Hour))),
 		Refund:   cmp.Or(c.Refund, RefundUnreachable),
 		Mode:     cmp.Or(c.Mode, Enforce),
-		Warn:     slices.Sorted(slices.Values(c.Warn)), ForeignKeys: c.ForeignKeys, Docs: c.Docs,
+		Warn:     slices.Sorted(slices.Values(c.Warn)), TokenBasic: c.TokenBasic, ForeignKeys: c.ForeignKeys, Docs: c.Docs,
 		plans: make(map[string]*Plan), limitNames: make(map[string]string),
 	}
 	var err error

@@ -42,8 +42,11 @@ func (authorization) remove(h http.Header, e *policy.Endpoint) {
 }
 
 // bearer reads the scheme Bearer (RFC 6750, 2.1).
-func bearer(field string) string {
-	const scheme = "Bearer "
+func bearer(field string) string { return credentials(field, "Bearer ") }
+
+// credentials returns what is behind a scheme and its space, or "" if the field
+// has another scheme.
+func credentials(field, scheme string) string {
 	if len(field) < len(scheme) || !strings.EqualFold(field[:len(scheme)], scheme) {
 		return ""
 	}

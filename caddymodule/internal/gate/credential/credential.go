@@ -97,11 +97,15 @@ type Server interface {
 
 // New returns a reader. It needs the server for identities only.
 func New(p *policy.Policy, server Server) *Reader {
-	rd := &Reader{policy: p, server: server, noToken: refusal.NoToken(p.TokenHeader)}
+	rd := &Reader{policy: p, server: server, noToken: refusal.NoToken(p.TokenHeader, p.TokenBasic)}
 	if p.TokenHeader != "" {
 		rd.sources = append(rd.sources, tokenHeader(p.TokenHeader))
 	}
-	rd.sources = append(rd.sources, subprotocol{}, authorization{bearer})
+	schemes := authorization{bearer}
+	if p.TokenBasic {
+		schemes = append(schemes, basic)
+	}
+	rd.sources = append(rd.sources, subprotocol{}, schemes)
 	return rd
 }
 

@@ -1,11 +1,14 @@
 package credential
 
 import (
+	"cmp"
 	"crypto/rand"
+	"encoding/base64"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
@@ -37,24 +40,30 @@ func TestInQuery(t *testing.T) {
 }
 
 // FuzzCredentials holds the reading of a token to what others read: one that
-// is accepted is well-formed, the only one, and not in the query.
+// is accepted is well-formed, the only one, and not in the query. A password is
+// that of net/http, and is accepted if it is a token.
 func FuzzCredentials(f *testing.F) {
 	tok, err := token.New(token.Key, rand.Reader)
 	if err != nil {
 		f.Fatal(err)
 	}
-	good, rd := tok.Reveal(), New(new(policy.Policy), nil)
-	f.Add("Bearer "+good, "", "")
-	f.Add("bearer   "+good+"  ", "Basic x", "date=1")
-	f.Add("Bearer", "", "access_token="+good)
-	f.Add("Bearer "+good+","+good, "", "%61ccess_token")
-	f.Fuzz(func(t *testing.T, first, second, query string) {
+	good, readers := tok.Reveal(), map[bool]*Reader{false: New(new(policy.Policy), nil), true: New(&policy.Policy{TokenBasic: true}, nil)}
+	f.Add("Bearer "+good, "", "", false)
+	f.Add("bearer   "+good+"  ", "Basic x", "date=1", true)
+	f.Add("Bearer", "", "access_token="+good, false)
+	f.Add("Bearer "+good+","+good, "", "%61ccess_token", true)
+	for _, text := range []string{"git:" + good, ":" + good, good + ":", good + ":x", good + ":" + good, good, "git:" + good + "\x00", "\t:" + good, "g\xffit:" + good} {
+		f.Add("Basic "+base64.StdEncoding.EncodeToString([]byte(text)), "", "", true)
+	}
+	f.Add("bAsic   "+base64.StdEncoding.EncodeToString([]byte("a:"+good))+" ", "", "", true)
+	f.Add("Basic "+base64.RawStdEncoding.EncodeToString([]byte("ab:"+good)), "", "", true)
+	f.Fuzz(func(t *testing.T, first, second, query string, basic bool) {
 		fields := []string{first}
 		if second != "" {
 			fields = append(fields, second)
 		}
 		r := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{}}
-		found, refused := rd.Read(Request{r, new(policy.Endpoint), request.Facts{Authorization: fields}})
+		found, refused := readers[basic].Read(Request{r, new(policy.Endpoint), request.Facts{Authorization: fields}})
 		values, _ := url.ParseQuery(query)
 		named := false
 		for name := range values {
@@ -64,18 +73,23 @@ func FuzzCredentials(f *testing.F) {
 		if named && refused != refusal.ManyTokens {
 			t.Fatalf("a token in the query: got %v", refused)
 		}
-		if refused != nil {
-			if found != (Credential{}) {
-				t.Fatalf("a refusal with a credential")
+		scheme, text, _ := strings.Cut(first, " ")
+		text = strings.Trim(text, " ")
+		if basic && strings.EqualFold(scheme, "Basic") {
+			r.Header.Set("Authorization", "Basic "+text)
+			user, password, ok := r.BasicAuth()
+			if text = cmp.Or(password, user); !ok || strings.ContainsFunc(user+password, unicode.IsControl) {
+				text = ""
 			}
-			return
+		} else if !strings.EqualFold(scheme, "Bearer") {
+			text = ""
 		}
-		fields = strings.Fields(first)
-		if second != "" || len(fields) != 2 || !strings.EqualFold(fields[0], "bearer") {
-			t.Fatalf("accepted %q, %q", first, second)
+		want, _, err := token.Parse(text)
+		if accepted := refused == nil; accepted != (err == nil && second == "" && !InQuery(query)) {
+			t.Fatalf("%q, %q, %q: accepted %t with the token %q", first, second, query, accepted, text)
 		}
-		if want, _, err := token.Parse(fields[1]); err != nil || want != found.Hash {
-			t.Fatalf("accepted %q (%v)", first, err)
+		if refused != nil && found != (Credential{}) || refused == nil && found.Hash != want {
+			t.Fatalf("%q: got %v, %v", first, found, refused)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package refusal
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -55,8 +56,10 @@ func Ended(err error) *Refusal {
 // IsInvalidToken tells whether f is InvalidToken, with or without a reason.
 func (f *Refusal) IsInvalidToken() bool { return f.Code == InvalidToken.Code }
 
+const challengeHeader = "Www-Authenticate"
+
 func challenge(parameters string) field {
-	return field{"Www-Authenticate", `Bearer realm="api"` + parameters}
+	return field{challengeHeader, `Bearer realm="api"` + parameters}
 }
 
 func unavailable(message string) *Refusal {
@@ -82,13 +85,30 @@ func MethodNotAllowed(allow string) *Refusal {
 }
 
 // NoToken refuses a request without a token. tokenHeader is the second header
-// for tokens, or "".
-func NoToken(tokenHeader string) *Refusal {
-	message := "Send an API key as a Bearer token in the Authorization header."
-	if tokenHeader != "" {
-		message = "Send an API key as a Bearer token in the Authorization header, or in the header " + tokenHeader + "."
+// for tokens, or "". basic tells whether a password can be a token.
+func NoToken(tokenHeader string, basic bool) *Refusal {
+	message := "Send an API key as a Bearer token in the Authorization header"
+	if basic {
+		message += ", or as the password of Basic authentication"
 	}
-	return fixed(http.StatusUnauthorized, "unauthenticated", message, outcome.Unauthenticated, challenge(""))
+	if tokenHeader != "" {
+		message += ", or in the header " + tokenHeader
+	}
+	return fixed(http.StatusUnauthorized, "unauthenticated", message+".", outcome.Unauthenticated, challenge(""))
+}
+
+// OfferBasic returns a 401 that asks for Basic too. Basic is the first challenge
+// of the only field: clients of container registries read one challenge of each
+// field, prefer Bearer, and take its realm for the address of a token server.
+func (f *Refusal) OfferBasic() *Refusal {
+	offer := *f
+	offer.fields = slices.Clone(f.fields)
+	for i := range offer.fields {
+		if field := &offer.fields[i]; field.name == challengeHeader {
+			field.value = `Basic realm="api", ` + field.value
+		}
+	}
+	return &offer
 }
 
 // Address refuses the address of a client. It names the address, so that the
