@@ -224,6 +224,7 @@ func refusalHeaders(code string) map[string]*huma.Header {
 	case "quota_exceeded", "rate_limited":
 		headers := limitHeaders()
 		headers["Retry-After"] = secondsHeader("Seconds until the limit has room. A client that waits that long is admitted.")
+		headers["X-Should-Retry"] = header("true if the wait is short, false if it lasts until the end of a day or a month.")
 		return headers
 	case "too_many_attempts", "busy", "unavailable":
 		return map[string]*huma.Header{"Retry-After": secondsHeader("Seconds to wait.")}

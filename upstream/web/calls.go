@@ -18,6 +18,7 @@ type callRow struct {
 	Kind, Meaning string
 	// Duration is empty for a refused call: it did not run.
 	Duration string
+	Cost     int64
 	Key      string
 }
 
@@ -27,7 +28,7 @@ func (v *visit) callRows(calls []api.UsageCall) []callRow {
 	for _, c := range calls {
 		row := callRow{
 			At: v.clock.precise(c.At.Time), Method: c.Method, Path: c.Path, Code: c.Code,
-			Status: c.Status, Kind: statusKind(c.Status), Meaning: http.StatusText(c.Status), Key: c.Key,
+			Status: c.Status, Kind: statusKind(c.Status), Meaning: http.StatusText(c.Status), Cost: c.Cost, Key: c.Key,
 		}
 		if c.Code == "" {
 			row.Duration = strconv.FormatFloat(c.DurationMS, 'f', 1, 64)

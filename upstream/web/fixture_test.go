@@ -138,7 +138,7 @@ func storyUsage(share map[string]float64, calls int) api.UsageDocument {
 		d.RecentCalls = append(d.RecentCalls, api.UsageCall{
 			At: api.Millis{Time: storyTime.Add(-time.Duration(i*i*7) * time.Second)}, Endpoint: "convert", Method: "GET",
 			Path: paths[i%4], Status: []int{200, 200, 200, 304, 404, 200, 429, 200, 502}[i%9],
-			DurationMS: 0.8 + float64(i*i%29)/3, Key: []string{"ci", "shop backend"}[i%2], Code: []string{6: "quota_exceeded", 8: ""}[i%9],
+			Cost: []int64{1, 1, 5, 1, 1, 1, 0, 1, 0}[i%9], DurationMS: 0.8 + float64(i*i%29)/3, Key: []string{"ci", "shop backend"}[i%2], Code: []string{6: "quota_exceeded", 8: ""}[i%9],
 		})
 	}
 	return d

@@ -66,6 +66,8 @@ func (v *visit) planCells(endpoint string) []planCell {
 // costText returns the cost of a call to the endpoint in words, empty for 1.
 func costText(e api.Endpoint) string {
 	switch {
+	case e.CostHeader != nil:
+		return "a call costs what its answer tells; " + humanize.Comma(e.Cost) + " must be left"
 	case e.CostMember != nil:
 		return "a call costs 1 for each element of " + *e.CostMember
 	case e.Cost > 1:

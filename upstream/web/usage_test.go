@@ -119,6 +119,21 @@ func TestManyKeyMeters(t *testing.T) {
 	}
 }
 
+// The cost of a call in words.
+func TestCostText(t *testing.T) {
+	t.Parallel()
+	for want, e := range map[string]api.Endpoint{
+		"":               {Cost: 1},
+		"a call costs 5": {Cost: 5},
+		"a call costs 1 for each element of conversions":         {Cost: 1, CostMember: new("conversions")},
+		"a call costs what its answer tells; 4,096 must be left": {Cost: 4096, CostHeader: new("Tollgate-Cost")},
+	} {
+		if got := costText(e); got != want {
+			t.Errorf("%+v: got %q, want %q", e, got, want)
+		}
+	}
+}
+
 // The limits of a plan in words.
 func TestPlanLimits(t *testing.T) {
 	t.Parallel()
