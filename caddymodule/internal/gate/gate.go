@@ -88,36 +88,29 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 // and the service can read both spellings. If one of them is closed, the request
 // needs a route.
 func (g *Gate) route(r *http.Request, written string) (d decision) {
-	method, path := request.Method(r), r.URL.Path
+	method := request.Method(r)
+	var found bool
 	var err error
-	d.Target, err = g.Policy.Guard.CheckTarget(method, written, r.URL)
+	if d.Target, err = g.Policy.Guard.CheckTarget(method, written, r.URL); err == nil {
+		d.Route, found, err = g.Policy.Routes.Find(method, d.Target)
+	}
 	switch {
 	case errors.Is(err, route.ErrBadMethod):
-		d.refusal, d.final = refusal.MethodNotAllowed(cmp.Or(g.Policy.Routes.Allow(path), anyMethod)), true
-		return d
-	case err != nil:
-		d.refusal, d.final = refusal.BadPath, true
-		return d
-	}
-	var found bool
-	if d.Route, found = g.Policy.Routes.Match(method, path); found {
-		switch {
-		case d.Names != nil: // an open path: the route is a login
-			d.Route, d.refusal, d.final = policy.Route{}, refusal.BadPath, true
-		case d.Login && r.Method == http.MethodConnect:
+		d.refusal, d.final = refusal.MethodNotAllowed(cmp.Or(g.Policy.Routes.Allow(d.Target), anyMethod)), true
+	case err != nil, d.Login && d.Closed && d.Special != "":
+		d.Route, d.refusal, d.final = policy.Route{}, refusal.BadPath, true
+	case found:
+		if d.Login && r.Method == http.MethodConnect {
 			d.refusal, d.final = refusal.Upgrade, true
 		}
-		return d
-	}
-	switch {
 	case d.Closed:
 		d.refusal = g.notFound
-		if allow := g.Policy.Routes.Allow(path); allow != "" {
+		if allow := g.Policy.Routes.Allow(d.Target); allow != "" {
 			d.refusal = refusal.MethodNotAllowed(allow)
 		}
 	case g.isLoginAlias(r, &d):
 		d.refusal, d.final = g.notFound, true
-		g.Logger.Debug("refusing a path that a lenient server could serve as a login", zap.String("method", method), zap.String("path", path))
+		g.Logger.Debug("refusing a path that a lenient server could serve as a login", zap.String("method", method), zap.String("path", d.Path))
 	}
 	return d
 }

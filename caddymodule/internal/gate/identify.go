@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -40,7 +41,7 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 	}
 	d.call = &Call{
 		entitlement: &g.entitlements[len(g.Policy.Plans)][d.Endpoint.Index], gate: g, credential: by, grant: grant,
-		store: db, mark: d.mark, request: r, began: d.began, path: r.URL.Path,
+		store: db, mark: d.mark, request: r, began: d.began, path: cmp.Or(d.Special, d.Path),
 	}
 	g.Server.Identified(r, d.call)
 }

@@ -115,14 +115,14 @@ func (g *Gate) shareAnswer(w http.ResponseWriter, r *http.Request, d *decision) 
 	e := d.Endpoint
 	method, asks := answer.Preflight(r)
 	if asks {
-		to, _ := g.Policy.Routes.Match(method, r.URL.Path)
+		to, _ := g.Policy.Routes.Match(method, d.Path)
 		e = to.Endpoint
 	}
 	if !d.Closed || !g.enforces(e) {
 		return nil, false
 	}
 	c = answer.NewCORS(w, r, g.Policy)
-	methods := g.Policy.Routes.Allow(r.URL.Path)
+	methods := g.Policy.Routes.Allow(d.Target)
 	if !asks || methods == "" || d.refusal == refusal.BadPath {
 		return c, false
 	}

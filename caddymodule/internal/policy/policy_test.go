@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/route"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -82,16 +83,16 @@ func TestNew(t *testing.T) {
 		{"GET", "/login", "", "POST"},
 		{"GET", "/api/nothing", "", ""},
 	} {
-		route, ok := p.Routes.Match(c.method, c.path)
+		found, ok := p.Routes.Match(c.method, c.path)
 		got := ""
 		switch {
-		case ok && route.Login:
+		case ok && found.Login:
 			got = "login"
 		case ok:
-			got = route.Endpoint.Name
+			got = found.Endpoint.Name
 		}
-		if got != c.want || p.Routes.Allow(c.path) != c.allow {
-			t.Errorf("%s %s: got %q, %q; want %q, %q", c.method, c.path, got, p.Routes.Allow(c.path), c.want, c.allow)
+		if allow := p.Routes.Allow(route.Target{Path: c.path}); got != c.want || allow != c.allow {
+			t.Errorf("%s %s: got %q, %q; want %q, %q", c.method, c.path, got, allow, c.want, c.allow)
 		}
 	}
 }

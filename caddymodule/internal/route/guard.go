@@ -1,7 +1,9 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -100,44 +102,54 @@ func fold(r rune) rune {
 	return unicode.ToLower(unicode.ToUpper(r))
 }
 
-// maxDecodings bounds how often an open path is decoded again. No honest
-// name needs more, and without a bound a long path would keep the gate
-// busy.
+// maxDecodings bounds how often a path is decoded again. No honest name
+// needs more, and without a bound a long path would keep the gate busy.
 const maxDecodings = 4
 
-// reachedBy reports whether an open path leads below the guard, or to a
-// path that needs to be resolved, on a server that decodes more often than
+// misleads reports whether a path leads to a path that needs to be resolved,
+// or an open path below the guard, on a server that decodes more often than
 // HTTP asks for and reads a backslash as a slash.
-func (g *Guard) reachedBy(path string) bool {
+func (g *Guard) misleads(path string, closed bool) bool {
 	for range maxDecodings {
 		again := decodeLoosely(path)
 		if again == path {
 			return false
 		}
 		path = again
-		if g.Covers(path) || scan(path, false)&unclean != 0 {
+		if !closed && g.Covers(path) || scan(path, false)&unclean != 0 {
 			return true
 		}
 	}
 	return decodeLoosely(path) != path
 }
 
-// decodeLoosely decodes the escapes of a text once, keeps broken escapes,
-// and turns backslashes into slashes.
+// decodeLoosely decodes the escapes of a text once, and turns backslashes
+// into slashes.
 func decodeLoosely(text string) string {
-	var plain strings.Builder
-	for text != "" {
-		b, width := decode(text)
-		if width == 0 {
-			b, width = text[0], 1
-		}
-		if b == '\\' {
-			b = '/'
-		}
-		plain.WriteByte(b)
-		text = text[width:]
+	return strings.ReplaceAll(decodeOnce(text, false), `\`, "/")
+}
+
+// readings yields the decoded paths that servers may read in an encoded one. A
+// server decodes it often, before or after it splits it into segments, and may
+// read a backslash as a slash, remove parameters and end the path at a '?' or
+// '#'. A NUL is a slash or a backslash within a segment. The path must not
+// [Guard.misleads].
+func readings(encoded string) iter.Seq[string] {
+	split := []string{decodeOnce(encoded, true)}
+	for path := decodeOnce(encoded, false); path != encoded; path = decodeOnce(encoded, false) {
+		split = append(split, path, strings.ReplaceAll(path, `\`, "/"))
+		encoded = path
 	}
-	return plain.String()
+	return func(yield func(string) bool) {
+		for _, path := range split {
+			for again := ""; again != path; again = decodeOnce(path, true) {
+				path = cmp.Or(again, path)
+				if !yield(path) || !yield(withoutParameters(path)) || !yield(withoutParameters(withoutQuery(path))) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Lenient returns the path that a lenient server may read: in lower case,
@@ -151,16 +163,26 @@ func Lenient(path string) string {
 		}
 		path = again
 	}
-	if end := strings.IndexAny(path, "?#"); end >= 0 {
-		path = path[:end]
-	}
-	segments := strings.Split(path, "/")
-	for i, segment := range segments {
-		segments[i], _, _ = strings.Cut(segment, ";")
-	}
-	path = strings.Map(fold, strings.Join(segments, "/"))
+	path = strings.Map(fold, withoutParameters(withoutQuery(path)))
 	for len(path) > 1 && strings.HasSuffix(path, "/") {
 		path = path[:len(path)-1]
 	}
 	return path
+}
+
+// withoutQuery ends a decoded path at a '?' or '#'.
+func withoutQuery(path string) string {
+	if end := strings.IndexAny(path, "?#"); end >= 0 {
+		return path[:end]
+	}
+	return path
+}
+
+// withoutParameters removes the parameters of the segments of a path.
+func withoutParameters(path string) string {
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		segments[i], _, _ = strings.Cut(segment, ";")
+	}
+	return strings.Join(segments, "/")
 }

@@ -25,6 +25,15 @@ func read(method, target string) *http.Request {
 	return r
 }
 
+// checkTarget checks a target for a table without patterns.
+func checkTarget(guard *route.Guard, method, requestURI string, u *url.URL) (route.Target, error) {
+	target, err := guard.CheckTarget(method, requestURI, u)
+	if err == nil {
+		_, _, err = new(route.Table[bool]).Find(method, target)
+	}
+	return target, err
+}
+
 // Threat: a path that the gate reads as one resource and the server
 // behind it as another, so that the wrong quota is charged or none, and a
 // closed resource is served as an open one. Request: every spelling known
@@ -108,7 +117,7 @@ func TestAmbiguousTargetsAreRefused(t *testing.T) {
 				if r := read(http.MethodGet, attack.target); r != nil {
 					u = r.URL
 				}
-				if _, err := guard.CheckTarget(http.MethodGet, attack.target, u); !errors.Is(err, route.ErrBadPath) {
+				if _, err := checkTarget(guard, http.MethodGet, attack.target, u); !errors.Is(err, route.ErrBadPath) {
 					t.Errorf("%.80q: got %v, want %v", attack.target, err, route.ErrBadPath)
 				}
 			})
@@ -126,19 +135,83 @@ func TestSpecialCharactersBelowTheGuard(t *testing.T) {
 	for _, name := range []string{"x;v=1", "x%3B", "x%3b/y", "x%3Fy", "x%23y", "50%25", "a%2525b", "a%20%3b"} {
 		for _, folder := range []string{"/api/", "/API/", "/%61pi/", "/%C4%B1/../api/"} {
 			target := folder + name
-			if _, err := guard.CheckTarget(http.MethodGet, target, mustParse(t, target)); !errors.Is(err, route.ErrBadPath) {
+			if _, err := checkTarget(guard, http.MethodGet, target, mustParse(t, target)); !errors.Is(err, route.ErrBadPath) {
 				t.Errorf("%s: got %v, want %v", target, err, route.ErrBadPath)
 			}
 		}
 		target := "/open/" + name
-		if got, err := guard.CheckTarget(http.MethodGet, target, mustParse(t, target)); err != nil || got.Closed {
+		if got, err := checkTarget(guard, http.MethodGet, target, mustParse(t, target)); err != nil || got.Closed {
 			t.Errorf("%s: got closed %t, error %v; want it let through", target, got.Closed, err)
 		}
 	}
 	for _, target := range []string{"/api;v=1/convert", "/api;", "/api%3b/convert", "/api%3Fx", "/api%23"} {
-		got, err := guard.CheckTarget(http.MethodGet, target, mustParse(t, target))
+		got, err := checkTarget(guard, http.MethodGet, target, mustParse(t, target))
 		if !got.Closed || !errors.Is(err, route.ErrBadPath) {
 			t.Errorf("%s: got closed %t, error %v; want %v", target, got.Closed, err, route.ErrBadPath)
+		}
+	}
+}
+
+// Threat: a name with special characters below a pattern with {name...} is
+// another path, or another pattern, to some server: it decodes the path twice,
+// or before it splits it, or not at all; it reads a backslash as a slash, and
+// cuts parameters off. Expectation: such a name is refused, and all others pass
+// byte for byte.
+func TestNamesBelowTheGuard(t *testing.T) {
+	t.Parallel()
+	const names = "GET /api/npm/{path...}"
+	table := newTable(t, names, "GET /api/npm/admin", "PUT /api/npm/{path...}", "POST /api/npm/login", "GET /api/npm/{x}/owners", "GET /api/npm/x/owners/{rest...}",
+		"GET /api/flat/{name}", "GET /api/tree/", "GET /api/t/{tenant}/files/{path...}", "GET /api/full/{path...}", "GET /api/full/{$}")
+	guard := newGuard(t, "/api/")
+	for target, want := range map[string]string{
+		"@types%2fnode": names, "@types%2Fnode/-/node-1.tgz": names, "a%5Cb": names, "50%25": names, "a%3Bb;c": names, "what%3F": names, "c%23": names,
+		"test%2546.txt": names, "%25zz": names, "a%2Fb%2Fc%2F": names, "%3Fx": names, "%23": names, "..a%2Fb..": names, "admin%2Fx": names, "Admin%252F": names,
+		"a%252Fb": names, "a%25252Fb": names, "caf%C3%A9%2F%F0%9F%92%B6": names, "a%20%25b": names, "administrator;x": names, "x%2Fowner": names,
+
+		"a%2F..%2Fb": "", "a%2F%2E%2E": "", "..%2Fb": "", "%2E%2E%2Fb": "", "a%2F.": "", ".%2Fa": "", "a%2F%2Fb": "", "a%2F/b": "", "%2Fa": "", "/%2F": "", "a%2F/": "",
+		"a%5C..%5Cb": "", "..%5Cb": "", "%5Ca": "", "a%5C%5Cb": "", "a%2F%5Cb": "", "a%5C.": "",
+		"%252e%252e/b": "", "a%252F..%252Fb": "", "a%252F%252Fb": "", "a%255C..%255Cb": "", "%252Fa": "", "a%2F%252e%252e%2Fb": "", "%25252e%25252e%2Fa": "",
+		"..%3Bx/a": "", "..;x/a": "", "a%2F..;x%2Fb": "", ".%3F": "", "..%23/a": "", ";x/a": "", "%3Bx": "", "a%2F%3Bx": "", "a/..%253Bx": "", "..%253Fx": "",
+		"admin;x": "", "admin%3Fx": "", "admin%23": "", "admin;x%3Fy": "", "%2561dmin": "", "admin%253Bx": "", "%2561dmin;x%3F": "",
+		"x%2Fowners": "", "x%5Cowners": "", "a%2Fb/owners": "", "a%2Fb/%256fwners": "", "a%252Fb/owners": "", "a;x/owners;y": "", "a%2Fb%5Cc/owners": "", "x%5Cowners%2Fy": "",
+		"a%5Cb%2Fowners": "", "x%2Fowners%2Fy": "", "a%00b%2Fc": "", "a%2F%c0%ae%c0%ae": "", "a%2F%": "", `a%2Fb"`: "", "a%2Fé": "", `a%2F\b`: "", "a%2Fb#": "",
+		"../flat/a%2Fb": "", "../flat/a%25": "", "../flat/a;b": "", "../tree/a%2Fb": "", "../tree/a;b": "", "../nothing/a%2Fb": "", "..;/npm/a": "",
+		"%2e%2e/tree/a": "", "..%2Ftree": "", "../t/a%2Fb/files/x": "", "../t/a%252Fb/files/x": "", "../full/%3F": "", "../full/a%3F": "GET /api/full/{path...}",
+		"../t/x/files/a%2Fb": "GET /api/t/{tenant}/files/{path...}", "../t/%78/files/a%2Fb": "GET /api/t/{tenant}/files/{path...}", "../npm;x/a": "", "../npm%3Fa": "", "../npm%2Fa": "",
+	} {
+		target = strings.Replace("/api/npm/"+target, "/npm/../", "/", 1)
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			u := &url.URL{Path: target}
+			if r := read(method, target); r != nil {
+				u = r.URL
+			}
+			checked, err := guard.CheckTarget(method, target, u)
+			got := ""
+			if err == nil {
+				got, _, err = table.Find(method, checked)
+			}
+			if got != want || want == "" && !errors.Is(err, route.ErrBadPath) {
+				t.Errorf("%s %s: got %q, %v; want %q", method, target, got, err, want)
+			}
+			if err == nil && (u.RequestURI() != target || checked.Special != target || table.Allow(checked) == "") {
+				t.Errorf("%s %s: it is sent on as %s, got %+v and the methods %q", method, target, u.RequestURI(), checked, table.Allow(checked))
+			}
+		}
+	}
+}
+
+// TestMethodOfAName: a method that a name does not have is no ambiguous path.
+func TestMethodOfAName(t *testing.T) {
+	t.Parallel()
+	table := newTable(t, "GET /npm/{path...}", "PUT /npm/{path...}", "DELETE /npm/{name}", "POST /npm/{scope}/{name}")
+	for target, want := range map[string]string{"/npm/@a%2Fb": "GET, HEAD, PUT", "/npm/a%23": "GET, HEAD, PUT", "/pub/a%2Fb": ""} {
+		checked, err := newGuard(t).CheckTarget(http.MethodPatch, target, mustParse(t, target))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, found, err := table.Find(http.MethodPatch, checked)
+		if got := table.Allow(checked); got != want || found || errors.Is(err, route.ErrBadPath) != (want == "") {
+			t.Errorf("%s: got %q, %t, %v; want %q", target, got, found, err, want)
 		}
 	}
 }
@@ -183,7 +256,7 @@ func TestRewrittenTargets(t *testing.T) {
 	}
 	guard := newGuard(t, "/api/")
 	for _, tc := range cases {
-		got, err := guard.CheckTarget(http.MethodGet, tc.target, &tc.u)
+		got, err := checkTarget(guard, http.MethodGet, tc.target, &tc.u)
 		if got.Closed != tc.closed || errors.Is(err, route.ErrBadPath) != tc.bad {
 			t.Errorf("%s: got closed %t, error %v; want closed %t, refused %t", tc.name, got.Closed, err, tc.closed, tc.bad)
 		}

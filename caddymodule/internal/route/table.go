@@ -55,22 +55,60 @@ func (t *Table[T]) Add(method, path string, value T) error {
 // Match returns the value for a request's method and decoded path. HEAD
 // counts as GET where it has no pattern of its own.
 func (t *Table[T]) Match(method, path string) (value T, ok bool) {
+	if found := t.match(method, path); found != nil {
+		return found.value, true
+	}
+	return value, false
+}
+
+// Find is Match for a target that [Guard.CheckTarget] has accepted. A target
+// with special characters must match the same pattern in each way in which
+// servers may read it. Below the guard, only a pattern that ends with
+// {name...} takes them. Otherwise the error is [ErrBadPath], but a method that
+// the path does not have is no error.
+func (t *Table[T]) Find(method string, target Target) (value T, ok bool, err error) {
+	found := t.match(method, target.Path)
+	switch {
+	case target.Special == "":
+	case found == nil && target.Closed && t.Allow(target) == "":
+		return value, false, ErrBadPath
+	case found != nil && !t.takes(method, target, found):
+		return value, false, ErrBadPath
+	}
+	if found == nil {
+		return value, false, nil
+	}
+	return found.value, true, nil
+}
+
+// takes reports whether a pattern takes a target with special characters.
+func (t *Table[T]) takes(method string, target Target, pattern *leaf[T]) bool {
+	if target.Closed && !pattern.named {
+		return false
+	}
+	for path := range readings(target.Special) {
+		if t.match(method, path) != pattern {
+			return false
+		}
+	}
+	return true
+}
+
+// match returns the pattern of a method and a decoded path, or nil.
+func (t *Table[T]) match(method, path string) *leaf[T] {
 	if path == "" {
 		path = "/" // what is sent for the empty path
 	}
 	if path[0] != '/' {
-		return value, false
+		return nil
 	}
 	found := t.lookup(method, path)
-	if found == nil {
-		return value, false
-	}
 	// ServeMux redirects to a path with a slash at the end if that has a
 	// better match.
-	if found.multi && path[len(path)-1] != '/' && t.lookup(method, path+"/") != found {
-		return value, false
+	if found != nil && found.multi && path[len(path)-1] != '/' && t.lookup(method, path+"/") != found {
+		return nil
 	}
-	return found.value, true
+	return found
 }
 
 func (t *Table[T]) lookup(method, path string) *leaf[T] {
@@ -89,10 +127,10 @@ func (t *Table[T]) lookup(method, path string) *leaf[T] {
 	return nil
 }
 
-// Allow returns the methods that a decoded path has, as the value of an
-// Allow header (RFC 9110, 10.2.1), and "" if it has none: a path without a
-// match gets 405 in the first case and 404 in the second.
-func (t *Table[T]) Allow(path string) string {
+// Allow returns the methods that a target has, as the value of an Allow header
+// (RFC 9110, 10.2.1), and "" if it has none: a target without a match gets 405
+// in the first case and 404 in the second.
+func (t *Table[T]) Allow(target Target) string {
 	// HEAD is checked by itself: its own pattern can hide that of GET.
 	methods := []string{http.MethodHead}
 	for i := range t.methods {
@@ -100,8 +138,8 @@ func (t *Table[T]) Allow(path string) string {
 	}
 	slices.Sort(methods)
 	return strings.Join(slices.DeleteFunc(slices.Compact(methods), func(method string) bool {
-		_, ok := t.Match(method, path)
-		return !ok
+		found := t.match(method, target.Path)
+		return found == nil || target.Special != "" && !t.takes(method, target, found)
 	}), ", ")
 }
 

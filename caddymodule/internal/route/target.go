@@ -44,6 +44,12 @@ type Target struct {
 	// Closed tells that the path is below the guard, as the client wrote it
 	// or as it is now.
 	Closed bool
+	// Path is the decoded path as it is now.
+	Path string
+	// Special is the encoded path as it is now, if it or the written one has
+	// special characters in names: an encoded '/', '\', '%', ';', '?' or '#', or
+	// a ';'. Servers can read them in several ways, see [Table.Find].
+	Special string
 	// Names has the decoded path with a NUL for each encoded slash or
 	// backslash, if there are any: as it is now, and as it was written. Some
 	// servers end a segment there, others read a part of a name.
@@ -58,6 +64,8 @@ type Target struct {
 // that it accepts it allocates nothing, unless the path was rewritten, or is
 // open and has special characters in escapes.
 //
+// Special characters are left to [Table.Find], which knows the patterns.
+//
 // It checks both spellings of the target: u, which the server behind the
 // gate will get, and requestURI, which the client wrote. They differ when
 // a handler in front of the gate has rewritten the request. The service can
@@ -68,9 +76,9 @@ type Target struct {
 // path is checked. The query is never checked: routers do not read it.
 func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (t Target, err error) {
 	if strings.EqualFold(method, "CONNECT") || strings.EqualFold(method, "TRACE") {
-		return Target{Closed: true}, ErrBadMethod
+		return Target{Closed: true, Path: u.Path}, ErrBadMethod
 	}
-	t.Closed = g.Covers(u.Path)
+	t.Closed, t.Path = g.Covers(u.Path), u.Path
 	written, ok := pathOf(requestURI)
 	if !ok || u.Opaque != "" {
 		return t, ErrBadPath
@@ -97,10 +105,13 @@ func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (t Target, er
 	if found&(special|slash) == 0 {
 		return t, nil
 	}
+	t.Special = u.EscapedPath()
 	if found&slash != 0 {
-		t.Names = []string{decodeOnce(u.EscapedPath(), true), decodeOnce(written, true)}
+		t.Names = []string{decodeOnce(t.Special, true), decodeOnce(written, true)}
 	}
-	if t.Closed || g.reachedBy(u.Path) || t.Written != "" && g.reachedBy(t.Written) {
+	// A path that is sent on in another spelling can have lost a name.
+	respelled := t.Closed && requestURI != "" && t.Written == "" && t.Special != written
+	if respelled || g.misleads(u.Path, t.Closed) || t.Written != "" && g.misleads(t.Written, t.Closed) {
 		return t, ErrBadPath
 	}
 	return t, nil
@@ -118,12 +129,15 @@ func decodesTo(encoded, path string) bool {
 	return path == ""
 }
 
-// decodeOnce decodes a valid encoded path. With names, an encoded slash or
-// backslash becomes a NUL.
+// decodeOnce decodes a path, and keeps broken escapes. With names, an encoded
+// slash or backslash becomes a NUL.
 func decodeOnce(path string, names bool) string {
 	var plain strings.Builder
 	for path != "" {
 		b, width := decode(path)
+		if width == 0 {
+			b, width = path[0], 1
+		}
 		if names && width > 1 && (b == '/' || b == '\\') {
 			b = 0
 		}

@@ -21,28 +21,28 @@ type literal[T any] struct {
 	node    *node[T]
 }
 
-// leaf is the end of a pattern. It is multi if the pattern ends with a
-// multi-segment wildcard.
+// leaf is the end of a pattern. It is multi if the pattern ends with a slash or
+// {name...}, and named in the second case.
 type leaf[T any] struct {
-	value T
-	multi bool
+	value        T
+	multi, named bool
 }
 
 // add puts a value under a pattern that ServeMux accepts.
 func (n *node[T]) add(path string, value T) {
 	for path != "" {
 		if path == "/" {
-			n.rest = &leaf[T]{value, true}
+			n.rest = &leaf[T]{value: value, multi: true}
 			return
 		}
 		var segment string
 		segment, path = cut(path)
 		switch {
 		case segment == "{$}":
-			n.slash = &leaf[T]{value, false}
+			n.slash = &leaf[T]{value: value}
 			return
 		case strings.HasPrefix(segment, "{") && strings.HasSuffix(segment, "...}"):
-			n.rest = &leaf[T]{value, true}
+			n.rest = &leaf[T]{value: value, multi: true, named: true}
 			return
 		case strings.HasPrefix(segment, "{"):
 			if n.wildcard == nil {
@@ -53,7 +53,7 @@ func (n *node[T]) add(path string, value T) {
 			n = n.literal(segment)
 		}
 	}
-	n.end = &leaf[T]{value, false}
+	n.end = &leaf[T]{value: value}
 }
 
 // literal returns the node behind a literal segment, which a pattern may
