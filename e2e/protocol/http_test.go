@@ -41,6 +41,45 @@ func versions(t *testing.T) protocol {
 	}
 }
 
+// names are names with special characters in the path. The service gets the
+// bytes of the client, also behind a directive that strips a prefix.
+func names(t *testing.T) protocol {
+	const name = "/@types%2fnode;v=1/a%5Cb%3F%23/50%25/test%2546.txt/%C3%A9'(1)!*[2]"
+	echo := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) })
+	return protocol{
+		endpoints: []endpoint{
+			{name: "names", method: "GET", path: "/api/names/{path...}", behind: echo},
+			{name: "stripped", method: "GET", path: "/api/stripped/{path...}", behind: "uri strip_prefix /api/stripped\n" + echo},
+			{path: "/open/{path...}", behind: echo},
+		},
+		test: func(t *testing.T, s *site) {
+			s.each(t, func(t *testing.T, c httpClient) {
+				a := s.account(t, "large")
+				for path, want := range map[string]string{"/api/names" + name: "/api/names" + name, "/api/stripped" + name: name, "/open" + name: "/open" + name} {
+					response, text := a.call(t, c, "GET", path+"?q=a%2Fb", nil)
+					if response.StatusCode != http.StatusOK || response.ProtoMajor != c.major || text != want+"?q=a%2Fb" {
+						t.Errorf("%s: got %s %d, the service got %s", path, response.Proto, response.StatusCode, text)
+					}
+				}
+				response, text := a.call(t, c, "GET", "/api/names/a%2F..%2Fb", nil)
+				if response.StatusCode != http.StatusBadRequest || !strings.Contains(text, `"code":"bad_path"`) {
+					t.Errorf("two readings: got %d %s", response.StatusCode, text)
+				}
+				a.ended(t, 2)
+				usage, err := a.control.Usage(t.Context(), a.id, 0)
+				must(t, err)
+				for _, call := range usage.RecentCalls {
+					if call.Path != "/api/"+call.Endpoint+name {
+						t.Errorf("recorded the path %s", call.Path)
+					}
+				}
+				a.expect(t, "names", 1)
+				a.expect(t, "stripped", 1)
+			})
+		},
+	}
+}
+
 // hints are Early Hints. The service answers when the client has them.
 func hints(t *testing.T) protocol {
 	const link = "</style.css>; rel=preload; as=style"

@@ -48,6 +48,7 @@ func TestProtocols(t *testing.T) {
 		// The first one measures the memory of Caddy.
 		{"transfer", transfers},
 		{"versions of HTTP", versions},
+		{"names", names},
 		{"server-sent events", events},
 		{"WebSocket", sockets},
 		{"gRPC", grpcs},
@@ -135,7 +136,7 @@ http://{$TOLLGATE_CONTROL} {
 // limit is the limit of each endpoint of plan large.
 const limit = 1000
 
-var wildcard = regexp.MustCompile(`\{\w+\}`)
+var wildcard = regexp.MustCompile(`\{\w+(\.\.\.)?\}`)
 
 // start starts a gate with these endpoints.
 func start(t *testing.T, endpoints []endpoint) *site {

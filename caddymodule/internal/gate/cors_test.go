@@ -25,7 +25,7 @@ func newCORSWorld(t testing.TB, mode policy.Mode, origins ...string) *world {
 	w := newWorld(t, func(c *policy.Config) {
 		c.Mode, c.CORS, c.TokenHeader = mode, &policy.CORSConfig{Origins: origins}, "X-Api-Key"
 		c.Logins = append(c.Logins, "POST /login")
-		c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "own", Pattern: "OPTIONS /api/own"})
+		c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "own", Pattern: "OPTIONS /api/own"}, policy.EndpointConfig{Name: "names", Pattern: "GET /api/names/{path...}"})
 		c.Plans[0].Limits["own"] = new(policy.Limit(5))
 	})
 	w.next = func(rw http.ResponseWriter, _ *http.Request) error {
@@ -79,6 +79,9 @@ func TestPreflight(t *testing.T) {
 		"unknown path":           {target: "/api/nothing", headers: []string{origin, preflight}, status: 404, has: get[2:4]},
 		"path with two readings": {target: "/api//convert", headers: []string{origin, preflight}, status: 400, has: get[2:4]},
 		"encoded slash":          {target: "/api%2Fusage", headers: []string{origin, preflight}, status: 400, has: get[2:4]},
+		"name":                   {target: "/api/names/@types%2Fnode", headers: []string{origin, preflight}, status: 204, has: get, counted: true},
+		"name with two readings": {target: "/api/names/x%2F..%2Fy", headers: []string{origin, preflight}, status: 400, has: get[2:4]},
+		"method of a name":       {method: "PUT", target: "/api/names/@types%2Fnode", headers: []string{origin}, status: 405, has: get[2:4]},
 		"no method asked for":    {target: convert, headers: []string{origin}, status: 405, has: get[2:4]},
 		"no origin":              {target: convert, headers: []string{preflight}, status: 405},
 		"another method":         {method: "PUT", target: convert, headers: []string{origin, preflight}, status: 405, has: get[2:4]},

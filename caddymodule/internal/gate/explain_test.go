@@ -27,28 +27,33 @@ func TestExplain(t *testing.T) {
 		prepare func(*testing.T, *world)
 		last    string // the last step
 	}{
-		"admitted":          {request: "GET " + convert, last: "proxy"},
-		"HEAD":              {request: "HEAD " + convert, last: "proxy"},
-		"elements":          {request: "POST " + batchPath, cost: 3, last: "proxy"},
-		"usage":             {request: "GET /api/usage?days=7", last: "proxy"},
-		"login":             {request: "POST /api/login", last: "proxy"},
-		"open path":         {request: "GET /open", last: "proxy"},
-		"absolute":          {request: "GET http://gate" + convert, last: "proxy"},
-		"two readings":      {request: "GET /api//convert", last: "path"},
-		"TRACE":             {request: "TRACE " + convert, last: "path"},
-		"unknown path":      {request: "GET /api/nothing", last: "route"},
-		"other method":      {request: "DELETE " + convert, last: "route"},
-		"like a login":      {request: "POST /API/login", last: "route"},
-		"token in query":    {request: "GET " + convert + "?access_token=x", last: "token"},
-		"disabled":          {request: "GET " + convert, prepare: disable, last: "token"},
-		"address":           {request: "GET " + convert, prepare: changeKey(func(k *store.Key) { k.Addresses = networks("203.0.113.0/24") }), last: "address"},
-		"own address":       {request: "GET " + convert, prepare: changeKey(func(k *store.Key) { k.Addresses = networks("192.0.2.0/24") }), last: "proxy"},
-		"plan that is gone": {request: "GET " + convert, prepare: onPlan("gone"), last: "entitlement"},
-		"ability":           {request: "GET " + convert, prepare: changeKey(func(k *store.Key) { k.Abilities = []string{"usage"} }), last: "entitlement"},
-		"bad parameter":     {request: "GET /api/usage?days=0", last: "entitlement"},
-		"cost above limit":  {request: "GET /api/rates/EUR", last: "cost"},
-		"many elements":     {request: "POST " + batchPath, cost: 6, last: "cost"},
-		"quota":             {request: "GET " + convert, prepare: exhaust, last: "quota"},
+		"admitted":                         {request: "GET " + convert, last: "proxy"},
+		"HEAD":                             {request: "HEAD " + convert, last: "proxy"},
+		"elements":                         {request: "POST " + batchPath, cost: 3, last: "proxy"},
+		"usage":                            {request: "GET /api/usage?days=7", last: "proxy"},
+		"login":                            {request: "POST /api/login", last: "proxy"},
+		"open path":                        {request: "GET /open", last: "proxy"},
+		"absolute":                         {request: "GET http://gate" + convert, last: "proxy"},
+		"two readings":                     {request: "GET /api//convert", last: "path"},
+		"name":                             {request: "GET /api/names/@types%2fnode;a%25", last: "proxy"},
+		"name, two readings":               {request: "GET /api/names/x%2f..%2fy", last: "path"},
+		"name at a pattern of one segment": {request: "GET /api/rates/a%2fb", last: "path"},
+		"login with a name":                {request: "POST /api/login/a%2fb", last: "path"},
+		"other method of a name":           {request: "DELETE /api/names/@types%2fnode", last: "route"},
+		"TRACE":                            {request: "TRACE " + convert, last: "path"},
+		"unknown path":                     {request: "GET /api/nothing", last: "route"},
+		"other method":                     {request: "DELETE " + convert, last: "route"},
+		"like a login":                     {request: "POST /API/login", last: "route"},
+		"token in query":                   {request: "GET " + convert + "?access_token=x", last: "token"},
+		"disabled":                         {request: "GET " + convert, prepare: disable, last: "token"},
+		"address":                          {request: "GET " + convert, prepare: changeKey(func(k *store.Key) { k.Addresses = networks("203.0.113.0/24") }), last: "address"},
+		"own address":                      {request: "GET " + convert, prepare: changeKey(func(k *store.Key) { k.Addresses = networks("192.0.2.0/24") }), last: "proxy"},
+		"plan that is gone":                {request: "GET " + convert, prepare: onPlan("gone"), last: "entitlement"},
+		"ability":                          {request: "GET " + convert, prepare: changeKey(func(k *store.Key) { k.Abilities = []string{"usage"} }), last: "entitlement"},
+		"bad parameter":                    {request: "GET /api/usage?days=0", last: "entitlement"},
+		"cost above limit":                 {request: "GET /api/rates/EUR", last: "cost"},
+		"many elements":                    {request: "POST " + batchPath, cost: 6, last: "cost"},
+		"quota":                            {request: "GET " + convert, prepare: exhaust, last: "quota"},
 		"pace": {request: "GET " + convert, prepare: func(t *testing.T, w *world) {
 			t.Helper()
 			w.override(t, "acc_1", override(store.Limit{Endpoint: "convert", Period: store.Hour, Max: 1}, 0))
@@ -57,7 +62,7 @@ func TestExplain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := pricedWorld(t, map[string]*policy.Limit{"convert": number(5), "rates": number(4), "batch": number(5), "usage": number(5)})
+			w := pricedWorld(t, map[string]*policy.Limit{"convert": number(5), "rates": number(4), "batch": number(5), "usage": number(5), "names": number(5)})
 			bearer := w.account(t, "acc_1")
 			if c.prepare != nil {
 				c.prepare(t, w)

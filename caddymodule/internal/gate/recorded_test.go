@@ -28,6 +28,7 @@ func TestRefusedCallsAreRecorded(t *testing.T) {
 		{few, "HEAD", convert, "", "", 403, "key_few", "insufficient_scope"},
 		{away, "GET", convert, "", "", 403, "key_away", "address_not_allowed"},
 		{all, "GET", "/api/rates/EUR", "", "", 403, "key_acc_1", "not_entitled"},
+		{all, "GET", "/api/names/@types%2fnode", "", "", 403, "key_acc_1", "not_entitled"},
 		{all, "GET", convert, "", "", 429, "key_acc_1", "quota_exceeded"},
 		{all, "POST", batchPath, items(4), jsonType, 403, "key_acc_1", "cost_above_limit"},
 		{all, "POST", batchPath, "[]", jsonType, 400, "key_acc_1", "invalid_request"},
@@ -44,7 +45,8 @@ func TestRefusedCallsAreRecorded(t *testing.T) {
 		if c.method != "HEAD" && !strings.Contains(answer.Body.String(), `"code":"`+last.Code+`"`) {
 			t.Errorf("%s %s: recorded the code %q of %s", c.method, c.target, last.Code, answer.Body)
 		}
-		if last.Status != c.status || last.Key != c.key || last.Code != c.code || last.Method != c.method {
+		path, _, _ := strings.Cut(c.target, "?")
+		if last.Status != c.status || last.Key != c.key || last.Code != c.code || last.Method != c.method || last.Path != path {
 			t.Errorf("%s %s: recorded %+v, want %+v", c.method, c.target, last, c)
 		}
 		w.set(w.clock().Add(1)) // later calls are newer
