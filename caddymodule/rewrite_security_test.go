@@ -104,6 +104,40 @@ func TestRewriteToAnEndpoint(t *testing.T) {
 	}
 }
 
+// TestRewriteOfNames: a name with an encoded slash passes a rewrite in front of
+// the gate byte for byte, if the rewritten path is below a pattern that ends with
+// {name...}, and only there.
+func TestRewriteOfNames(t *testing.T) {
+	s := start(t, setup{
+		zone: calmZone(), before: "uri strip_prefix /v0\nuri replace /old/ /api/names/\nrewrite /api/gone/* /page", upstream: code(200),
+		gate: "guard /api/\nendpoint names GET /api/names/{path...}\nendpoint rates GET /api/rates/{base}\nplan free\nplan all {\nnames 1000\nrates 1000\n}",
+	})
+	id, bearer := s.account(t, "all", "names", "rates")
+	for target, want := range map[string]string{
+		"/v0/api/names/@types%2fnode;a": "/api/names/@types%2fnode;a", "/old/@types%2fnode": "/api/names/@types%2fnode", "/v0/api/names/a%5Cb%3F%25": "/api/names/a%5Cb%3F%25",
+		"/v0/api/rates/a%2Fb": "", "/api/gone/a%2Fb": "", "/v0/api/names/a%2F..%2Fb": "", "/api/names/..%2Fold/a": "", "/v0/api/names%2Fa": "", "/old/a%252F..%252Fb": "",
+	} {
+		before := s.upstream.seen()
+		answer := s.raw(t, "GET "+target+" HTTP/1.1\r\nHost: gate.test\r\nConnection: close\r\nAuthorization: Bearer "+bearer+"\r\n\r\n")
+		if want == "" {
+			if got := statusOf(answer); got != "400" || s.upstream.seen() != before {
+				t.Errorf("%s: got %s, the service saw %d requests", target, got, s.upstream.seen()-before)
+			}
+			continue
+		}
+		if got := statusOf(answer); got != "200" {
+			t.Errorf("%s: got %s", target, answer)
+			continue
+		}
+		if r, _ := s.upstream.last(t); r.RequestURI != want {
+			t.Errorf("%s: the service saw %s, want %s", target, r.RequestURI, want)
+		}
+	}
+	if names, rates := s.used(t, id, "names"), s.used(t, id, "rates"); names != 3 || rates != 0 {
+		t.Errorf("counted %d names and %d rates, want 3 and 0", names, rates)
+	}
+}
+
 // TestShadowOfARewrite: shadow reports a rewritten path and lets it pass, but
 // not a login.
 func TestShadowOfARewrite(t *testing.T) {

@@ -123,8 +123,12 @@ func (q *Question) request(ctx context.Context) (*http.Request, error) {
 
 // steps returns the steps up to the one that refuses the request.
 func (q *Question) steps(d *decision) []api.ExplainedStep {
+	path := "There is one way to read the path."
+	if d.Special != "" {
+		path = "Each way to read the path leads to the same route."
+	}
 	steps := []api.ExplainedStep{
-		{Step: "path", OK: true, Message: "There is one way to read the path."},
+		{Step: "path", OK: true, Message: path},
 		{Step: "headers", OK: true, Message: "The gate removes headers that clients must not set."},
 	}
 	passed := func(step, message string) {

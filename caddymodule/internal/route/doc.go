@@ -7,5 +7,7 @@
 // gate that guesses how the server reads a spelling may check another
 // resource than the one that is served. This package normalises nothing:
 // [Guard.CheckTarget] refuses a path that servers could read in two ways.
-// [Table] routes the rest as the [http.ServeMux] of Go does.
+// [Table] routes the rest as the [http.ServeMux] of Go does. Names with special
+// characters, as in "/npm/@types%2Fnode", pass if all readings have the same
+// route.
 package route

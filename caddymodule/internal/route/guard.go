@@ -106,6 +106,10 @@ func fold(r rune) rune {
 // needs more, and without a bound a long path would keep the gate busy.
 const maxDecodings = 4
 
+// maxSpecial is the longest path below the guard with special characters, in
+// bytes: all its readings are checked before the token is.
+const maxSpecial = 8 << 10
+
 // misleads reports whether a path leads to a path that needs to be resolved,
 // or an open path below the guard, on a server that decodes more often than
 // HTTP asks for and reads a backslash as a slash.
@@ -137,14 +141,20 @@ func decodeLoosely(text string) string {
 func readings(encoded string) iter.Seq[string] {
 	split := []string{decodeOnce(encoded, true)}
 	for path := decodeOnce(encoded, false); path != encoded; path = decodeOnce(encoded, false) {
-		split = append(split, path, strings.ReplaceAll(path, `\`, "/"))
+		split = append(split, path)
+		if strings.Contains(path, `\`) {
+			split = append(split, strings.ReplaceAll(path, `\`, "/"))
+		}
 		encoded = path
 	}
 	return func(yield func(string) bool) {
 		for _, path := range split {
 			for again := ""; again != path; again = decodeOnce(path, true) {
 				path = cmp.Or(again, path)
-				if !yield(path) || !yield(withoutParameters(path)) || !yield(withoutParameters(withoutQuery(path))) {
+				if !yield(path) {
+					return
+				}
+				if strings.ContainsAny(path, ";?#") && (!yield(withoutParameters(path)) || !yield(withoutParameters(withoutQuery(path)))) {
 					return
 				}
 			}

@@ -178,6 +178,7 @@ func TestNamesBelowTheGuard(t *testing.T) {
 		"../flat/a%2Fb": "", "../flat/a%25": "", "../flat/a;b": "", "../tree/a%2Fb": "", "../tree/a;b": "", "../nothing/a%2Fb": "", "..;/npm/a": "",
 		"%2e%2e/tree/a": "", "..%2Ftree": "", "../t/a%2Fb/files/x": "", "../t/a%252Fb/files/x": "", "../full/%3F": "", "../full/a%3F": "GET /api/full/{path...}",
 		"../t/x/files/a%2Fb": "GET /api/t/{tenant}/files/{path...}", "../t/%78/files/a%2Fb": "GET /api/t/{tenant}/files/{path...}", "../npm;x/a": "", "../npm%3Fa": "", "../npm%2Fa": "", "%" + strings.Repeat("25", 500): "",
+		strings.Repeat("a%2F", 2000): names, strings.Repeat("a%2F", 2100): "",
 	} {
 		target = strings.Replace("/api/npm/"+target, "/npm/../", "/", 1)
 		for _, method := range []string{http.MethodGet, http.MethodHead} {

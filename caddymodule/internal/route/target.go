@@ -109,6 +109,9 @@ func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (t Target, er
 	if found&slash != 0 {
 		t.Names = []string{decodeOnce(t.Special, true), decodeOnce(written, true)}
 	}
+	if t.Closed && len(t.Special) > maxSpecial {
+		return t, ErrBadPath
+	}
 	// A path that is sent on in another spelling can have lost a name.
 	respelled := t.Closed && requestURI != "" && t.Written == "" && t.Special != written
 	if respelled || g.misleads(u.Path, t.Closed) || t.Written != "" && g.misleads(t.Written, t.Closed) {
@@ -132,6 +135,9 @@ func decodesTo(encoded, path string) bool {
 // decodeOnce decodes a path, and keeps broken escapes. With names, an encoded
 // slash or backslash becomes a NUL.
 func decodeOnce(path string, names bool) string {
+	if !strings.Contains(path, "%") {
+		return path
+	}
 	var plain strings.Builder
 	for path != "" {
 		b, width := decode(path)
