@@ -200,7 +200,6 @@ func TestNamesStayBelowTheirPattern(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%v", passed)
 	if names := passed["names"]; names < 100 || names > 600 || int64(names) != s.used(t, id, "names") {
 		t.Errorf("%v passed, and %d names are counted", passed, s.used(t, id, "names"))
 	}

@@ -144,12 +144,12 @@ func skopeo(t *testing.T, r registries, token string) {
 	serve(t, r.docker, "docker-registry", "serve", config)
 	digest := writeImage(t, filepath.Join(dir, "image"))
 	image := "docker://" + strings.TrimPrefix(r.Address, "http://") + "/team/tools/app:1"
-	copy := []string{"--insecure-policy", "copy", "--src-tls-verify=false", "--dest-tls-verify=false"}
-	if out, err := runClient(t, dir, "skopeo", append(copy, "oci:image:1", image)...); err == nil || !strings.Contains(out, "nauthorized") {
+	arguments := []string{"--insecure-policy", "copy", "--src-tls-verify=false", "--dest-tls-verify=false"}
+	if out, err := runClient(t, dir, "skopeo", append(arguments, "oci:image:1", image)...); err == nil || !strings.Contains(out, "nauthorized") {
 		t.Errorf("without a key: got %v, %s", err, out)
 	}
-	succeeds(t, dir, "skopeo", append(copy, "--dest-creds", "key:"+token, "oci:image:1", image)...)
-	succeeds(t, dir, "skopeo", append(copy, "--src-creds", "key:"+token, image, "oci:pulled:1")...)
+	succeeds(t, dir, "skopeo", append(arguments, "--dest-creds", "key:"+token, "oci:image:1", image)...)
+	succeeds(t, dir, "skopeo", append(arguments, "--src-creds", "key:"+token, image, "oci:pulled:1")...)
 	if _, err := os.Stat(filepath.Join(dir, "pulled", "blobs", "sha256", digest)); err != nil {
 		t.Errorf("the layer was not pulled: %v", err)
 	}
