@@ -289,7 +289,7 @@ type Counter interface {
 	// counter never falls below zero. A credit lowers the counters; a call
 	// that was admitted before a credit and is given back after it lowers the
 	// counts of the calls since. If the account was deleted after the grant,
-	// its counts are changed, unless another account has the id.
+	// only counters above zero change, and none if another account has the id.
 	//
 	// After ErrUnknown the counters may have changed. After another error they
 	// have not.

@@ -164,12 +164,13 @@ func (e *engine) Settle(_ context.Context, call store.Call, cost int64) error {
 }
 
 // count adds to the counters of a call: that of the account, and with a Key
-// that of the key. None falls below zero.
+// that of the key. None falls below zero. Those of a deleted account do not rise
+// from zero.
 func (e *engine) count(call *store.Call, cost int64) {
 	counts := e.counts[call.Account]
 	for _, key := range slices.Compact([]string{"", call.Key}) {
 		c := counter{key, store.Count{Day: call.Day, Endpoint: call.Endpoint}}
-		if n := max(0, counts[c]+cost); n != counts[c] {
+		if n := max(0, counts[c]+cost); counts[c] > 0 || n > 0 && e.accounts[call.Account] != nil {
 			counts[c] = n
 		}
 	}

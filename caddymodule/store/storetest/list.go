@@ -2,9 +2,7 @@ package storetest
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -221,7 +219,7 @@ func (s *suite) giveBack() {
 	call := on(s.call("acc_1", "convert"), day)
 	giveBack := func(call store.Call) {
 		s.Helper()
-		s.must(s.store.Settle(s.Context(), call, 0))
+		s.settleWith(call, 0)
 	}
 	giveBack(call) // nothing was taken
 	s.takeList(costing(call, 5), limitList(), true, 15, 25, 35, 45)
@@ -262,69 +260,4 @@ func (s *suite) resetCounts() {
 	s.must(s.store.ResetCounts(s.Context(), "acc_1", "unknown", day))
 	s.takeList(call, limitList(), true, 18, 28, 38, 48)
 	s.wantUsed(other, 1)
-}
-
-// listUnderConcurrency: callers with different endpoints, days and costs
-// never exceed one of four limits, while calls are given back.
-func (s *suite) listUnderConcurrency() {
-	const callers, rounds = 32, 40
-	s.account("acc_1")
-	day := s.middleOfMonth()
-	// out has the cost that is admitted and not given back, by limit. It is
-	// raised after Take and lowered before Settle, so it is never above
-	// what the store has.
-	var convert [2]atomic.Int64 // by day
-	var month, all atomic.Int64
-	add := func(call store.Call, cost int64) error {
-		if sum := all.Add(cost); sum > allMonthMax {
-			return fmt.Errorf("all endpoints: %d are admitted in the month, limit %d", sum, allMonthMax)
-		}
-		if call.Endpoint != "convert" {
-			return nil
-		}
-		if sum := month.Add(cost); sum > monthMax {
-			return fmt.Errorf("convert: %d are admitted in the month, limit %d", sum, monthMax)
-		}
-		if sum := convert[call.Day-day].Add(cost); sum > dayMax {
-			return fmt.Errorf("convert: %d are admitted on a day, limit %d", sum, dayMax)
-		}
-		return nil
-	}
-	s.together(callers, func(caller int) error {
-		call := s.call("acc_1", []string{"convert", "rates"}[caller%2])
-		call.Cost, call.Day = []int64{1, 5}[caller/2%2], day+calendar.Day(caller/4%2)
-		limits, rooms := forCall(call, limitList()), make([]store.Room, len(limitList()))
-		for round := range rounds {
-			admitted, err := s.store.Take(s.Context(), call, limits, rooms)
-			if err != nil {
-				return err
-			}
-			if !admitted {
-				continue
-			}
-			if err := add(call, call.Cost); err != nil {
-				return err
-			}
-			if round%3 == 0 {
-				continue
-			}
-			if err := add(call, -call.Cost); err != nil {
-				return err
-			}
-			if err := s.store.Settle(s.Context(), call, 0); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	counts, err := s.store.Counts(s.Context(), "acc_1", "", day, day+1)
-	s.must(err)
-	var counted int64
-	for _, c := range counts {
-		counted += c.Used
-	}
-	if counted != all.Load() {
-		s.Errorf("counted %d, want %d", counted, all.Load())
-	}
-
 }

@@ -252,7 +252,8 @@ func (l *Ledger) decideSettle(c *change) {
 }
 
 // add adds to the counters of a call in the group. They do not fall below
-// zero.
+// zero. After the account is deleted, those at zero stay there: its counts may
+// have moved, to make room for another account.
 func (l *Ledger) add(c *change, cost int64) {
 	for i, holder := range [...]uint32{c.account.number, c.key} {
 		if i > 0 && c.call.Key == "" {
@@ -260,9 +261,9 @@ func (l *Ledger) add(c *change, cost int64) {
 		}
 		used := c.day.find(holder, c.endpoint).value(&l.commits.group)
 		switch {
-		case cost > 0:
+		case cost > 0 && (used > 0 || !c.account.deleted()):
 			l.set(c, holder, Sum(used, cost))
-		case used > 0:
+		case cost < 0 && used > 0:
 			l.set(c, holder, max(0, used+cost))
 		}
 	}

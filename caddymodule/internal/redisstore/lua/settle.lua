@@ -1,7 +1,8 @@
 #!lua
 -- Adds a difference to the counters of one call, below zero to give a part of it
--- back. No counter falls below zero. The counts of a deleted account can be those
--- of a later one with its id, so what was seen says nothing.
+-- back. No counter falls below zero, or rises above 2^53: Lua's numbers are exact
+-- up to there. Those of a deleted account do not rise from zero. They can become
+-- those of a later one with its id, so what was seen says nothing.
 --
 -- KEYS: the account, its counts of the month [, those of the key].
 -- ARGV: handle, day, endpoint, numbers as in take.lua: difference, expiry of counts;
@@ -30,12 +31,12 @@ for key = 2, #KEYS do
 	end
 	generation = math.max(generation, known)
 	local change = math.max(numbers[1], -counters[1])
-	if change ~= 0 then
+	if change ~= 0 and (handle or counters[1] > 0) then
 		-- A greater generation says that lower counts are no loss.
 		if change < 0 then generation = math.max(generation + 1, now) end
 		local fields = {'g', text(generation)}
 		for n = 1, 4 do
-			counters[n] = math.max(0, counters[n] + change)
+			counters[n] = math.min(math.max(0, counters[n] + change), 2 ^ 53)
 			fields[2 * n + 1], fields[2 * n + 2] = names[n], text(counters[n])
 		end
 		redis.call('HSET', KEYS[key], unpack(fields))
