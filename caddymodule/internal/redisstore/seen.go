@@ -36,15 +36,20 @@ func (s *Store) seenOf(key seenKey) *seen {
 	return made
 }
 
-// forgetOthers forgets the counts of another account, month or day.
-func (s *seen) forgetOthers(handle uint64, month, day string) {
+// follow forgets the counts of another account, and those before a month or a
+// day. It tells whether the day is the latest: a call of an earlier one that is
+// settled late must not make the gate forget today.
+func (s *seen) follow(handle uint64, month, day string) (latest bool) {
 	switch {
-	case s.handle != handle || s.month != month:
+	case s.handle != handle || s.month < month:
 		s.generation, s.counts = 0, map[string]int64{}
-	case s.day != day:
+	case s.month > month || s.day > day:
+		return false
+	case s.day < day:
 		maps.DeleteFunc(s.counts, func(field string, _ int64) bool { return isOfDay(field) })
 	}
 	s.handle, s.month, s.day = handle, month, day
+	return true
 }
 
 // isOfDay tells a counter of a day from one of the month.
@@ -54,7 +59,9 @@ func isOfDay(field string) bool { return len(field) > 3 && field[2] == ':' }
 func (s *seen) read(handle uint64, month, day string, fields *[callCounters]string) (generation int64, counts [callCounters]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forgetOthers(handle, month, day)
+	if !s.follow(handle, month, day) {
+		return 0, counts
+	}
 	for i, field := range fields {
 		counts[i] = s.counts[field]
 	}
@@ -66,8 +73,7 @@ func (s *seen) read(handle uint64, month, day string, fields *[callCounters]stri
 func (s *seen) note(handle uint64, month, day string, generation int64, fields *[callCounters]string, counts [callCounters]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forgetOthers(handle, month, day)
-	if generation < s.generation {
+	if !s.follow(handle, month, day) || generation < s.generation {
 		return
 	}
 	if generation > s.generation {
