@@ -20,18 +20,20 @@ import (
 // The operations of a counter.
 const (
 	take = iota
-	giveBack
+	settle
 	read
 )
 
-// operation is what a client asks a counter for.
+// operation is what a client asks a counter for. A settlement changes a call from
+// its cost to another one.
 type operation struct {
-	kind    int
-	account string
+	kind     int
+	account  string
+	cost, to int64
 }
 
 // outcome is what a client got. used is the count after a take that was
-// admitted and before one that was refused.
+// admitted and before one that was refused, or the limit if that is less.
 type outcome struct {
 	unknown  bool // no reply, so that the operation may have happened
 	admitted bool
@@ -43,7 +45,7 @@ func counter(most int64) porcupine.Model {
 	model := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{int64(0)} },
 		Step: func(state, input, output any) []any {
-			return next(state.(int64), most, input.(operation).kind, output.(outcome))
+			return next(state.(int64), most, input.(operation), output.(outcome))
 		},
 		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v %+v", input, output) },
 		// The history of each account is one of its own.
@@ -65,20 +67,20 @@ func counter(most int64) porcupine.Model {
 
 // next returns the counts after an operation with this outcome, none if it is
 // impossible.
-func next(used, most int64, kind int, got outcome) []any {
-	after := used
+func next(used, most int64, o operation, got outcome) []any {
+	after, fits := used, used+o.cost <= most
 	switch {
-	case kind == take && used < most:
-		after = used + 1
-	case kind == giveBack:
-		after = max(0, used-1)
+	case o.kind == take && fits:
+		after = used + o.cost
+	case o.kind == settle:
+		after = used + o.to - o.cost // each call is settled once, so it is not below zero
 	}
 	switch {
 	case got.unknown:
 		return []any{used, after}
-	case kind == giveBack:
+	case o.kind == settle:
 		return []any{after}
-	case kind == take && got.admitted != (used < most), got.used != after:
+	case o.kind == take && got.admitted != fits, got.used != min(after, most):
 		return nil
 	}
 	return []any{after}
@@ -98,15 +100,15 @@ type recorder struct {
 // do runs an operation. It returns false if the operation has not happened.
 func (r *recorder) do(client int, o operation) (got outcome, happened bool) {
 	gate := r.gates[client%len(r.gates)]
-	call := store.Call{Account: o.account, Endpoint: "convert", Day: r.day}
+	call := store.Call{Account: o.account, Endpoint: "convert", Day: r.day, Cost: o.cost}
 	rooms, limits := make([]store.Room, 1), daily(r.most)
 	called := time.Since(r.began)
 	var err error
 	switch o.kind {
 	case take:
 		got.admitted, err = gate.Take(r.Context(), call, limits, rooms)
-	case giveBack:
-		err = gate.Settle(r.Context(), call, 0)
+	case settle:
+		err = gate.Settle(r.Context(), call, o.to)
 	case read:
 		err = gate.Rooms(r.Context(), call, limits, rooms)
 	}
@@ -116,9 +118,9 @@ func (r *recorder) do(client int, o operation) (got outcome, happened bool) {
 		if !errors.Is(err, store.ErrUnavailable) {
 			r.Errorf("%+v: %v", o, err)
 		}
-		// Only Take tells whether it may have counted. A read that failed
-		// says nothing.
-		if o.kind == read || o.kind == take && !errors.Is(err, store.ErrUnknown) {
+		// Only store.ErrUnknown says that it may have happened. A read that
+		// failed says nothing.
+		if o.kind == read || !errors.Is(err, store.ErrUnknown) {
 			return got, false
 		}
 		got, returned = outcome{unknown: true}, math.MaxInt64
@@ -144,26 +146,30 @@ func (r *recorder) lose() {
 	await(r, "a lost reply", func() bool { return count() > before })
 }
 
-// client runs random operations until it has done enough. It gives back only
-// calls that were admitted.
+// client runs random operations until it has done enough. It settles only calls
+// that were admitted, each of them once.
 func (r *recorder) client(client, operations int, accounts []string, progress *atomic.Int64) {
-	mine := map[string]int{} // admitted calls
+	mine := map[string][]int64{} // the costs of admitted calls
 	for n := 0; n < operations; {
-		o := operation{account: accounts[rand.IntN(len(accounts))]}
+		o := operation{account: accounts[rand.IntN(len(accounts))], cost: 1 + rand.Int64N(3)}
+		held := mine[o.account]
 		switch dice := rand.IntN(10); {
 		case dice < 2:
 			o.kind = read
-		case dice < 5 && mine[o.account] > 0:
-			o.kind = giveBack
-			mine[o.account]--
+		case dice < 6 && len(held) > 0:
+			o.kind, o.cost = settle, held[0]
+			o.to = max(0, rand.Int64N(7)-3) // often 0, so that there is room again
 		}
 		got, happened := r.do(client, o)
 		if !happened {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		if got.admitted {
-			mine[o.account]++
+		switch {
+		case o.kind == settle:
+			mine[o.account] = held[1:]
+		case got.admitted:
+			mine[o.account] = append(held, o.cost)
 		}
 		n++
 		progress.Add(1)
@@ -199,7 +205,7 @@ func TestHistories(t *testing.T) {
 			server := redistest.Start(t, "appendonly yes", "appendfsync always")
 			proxy := redistest.StartProxy(t, server.Addr())
 			f := newFleet(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 500 * time.Millisecond})
-			r := &recorder{fleet: f, most: 5, began: time.Now()}
+			r := &recorder{fleet: f, most: 9, began: time.Now()}
 			var accounts []string
 			for i := range times(400) {
 				accounts = append(accounts, fmt.Sprintf("acc_h%d", i))

@@ -73,6 +73,10 @@ func TestServerRefusesWrites(t *testing.T) {
 				if admitted || !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || !strings.Contains(err.Error(), test.code) {
 					t.Errorf("store %d: got %v, %v, want %s", gate, admitted, err, test.code)
 				}
+				err = s.Settle(t.Context(), f.call(), int64(3*gate))
+				if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || !strings.Contains(err.Error(), test.code) {
+					t.Errorf("store %d settles: got %v, want %s", gate, err, test.code)
+				}
 				if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
 					t.Errorf("store %d: Check: got %v, want %v", gate, err, store.ErrUnavailable)
 				}
