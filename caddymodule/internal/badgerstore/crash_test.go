@@ -78,7 +78,7 @@ func dump(s badgerstore.TestStore) {
 	}
 }
 
-// load takes calls and gives some back, makes keys and revokes them, and
+// load takes calls and settles some, makes keys and revokes them, and
 // acknowledges each with a line on standard output, as a gate does with a
 // request. It repeats a step that the disk refuses.
 func load(s badgerstore.TestStore, caller int) {
@@ -111,18 +111,19 @@ func load(s badgerstore.TestStore, caller int) {
 var sharedCall = store.Call{Account: "acc_shared", Endpoint: "convert", Day: today}
 
 // crashStep is what a caller does in a step of its own: it takes a call with
-// four limits, or gives back the one before.
+// four limits, or settles the one before.
 func crashStep(s badgerstore.TestStore, caller, n int) error {
-	cost, back := stepCost(n)
+	cost, settles := stepCost(n)
 	call := limitCall(caller, cost)
-	if back {
-		return s.Settle(context.Background(), call, 0)
+	if settles {
+		return s.Settle(context.Background(), call, settledCost(n))
 	}
 	_, err := s.Take(context.Background(), call, fourLimits(call.Endpoint), make([]store.Room, 4))
 	return err
 }
 
-func stepCost(n int) (cost int64, back bool) {
+// stepCost is what a step takes, or what the call took that it settles.
+func stepCost(n int) (cost int64, settles bool) {
 	if n%5 == 4 {
 		cost, _ = stepCost(n - 1)
 		return cost, true
@@ -130,11 +131,14 @@ func stepCost(n int) (cost int64, back bool) {
 	return int64(n*n%97 + 1), false
 }
 
+// settledCost is often 0, and sometimes more than any step takes.
+func settledCost(n int) int64 { return int64(max(0, n*n%151-40)) }
+
 // stepped is what a counter has after a step.
 func stepped(used int64, n int) int64 {
-	cost, back := stepCost(n)
-	if back {
-		return used - cost
+	cost, settles := stepCost(n)
+	if settles {
+		return used - cost + settledCost(n)
 	}
 	return used + cost
 }
@@ -196,8 +200,9 @@ type acknowledged struct {
 }
 
 // TestKill kills a process under load, over and over: the store opens, every
-// call that was acknowledged is in all counters, one that was in flight in all
-// or in none, none is counted twice, no key is lost and no revoked one is back.
+// call that was acknowledged is in all counters with what it took, or with its
+// cost if it was settled; one step that was in flight is in all or in none, none is
+// counted twice, no key is lost and no revoked one is back.
 // Some of the processes dump their store while syncs of its log fail.
 //
 // Tests that start processes do not run beside others: between fork and

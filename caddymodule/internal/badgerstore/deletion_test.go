@@ -157,6 +157,40 @@ func TestDeletionWithoutKeyCounts(t *testing.T) {
 	}
 }
 
+// TestSettleDuringCreation: a call of a deleted account that is settled after its
+// counts have moved, and before the next account gets the id, does not count for
+// that one.
+func TestSettleDuringCreation(t *testing.T) {
+	t.Parallel()
+	s := countedAccounts(t, t.TempDir())
+	grant, err := s.GrantAccount(t.Context(), "acc_1", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := call("convert", today)
+	late.Key, late.Cost, late.Handle = "key_acc_1", 5, grant.Handle
+	take(t, s, late)
+	if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ledger.Use(func() error { return s.closeCounts("acc_1") }); err != nil {
+		t.Fatal(err)
+	}
+	for _, cost := range []int64{9, 0} {
+		if err := s.Settle(t.Context(), late, cost); err != nil {
+			t.Errorf("settling with %d: %v", cost, err)
+		}
+	}
+	if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+		t.Fatal(err)
+	}
+	wantUsed(t, s, call("convert", today), 0)
+	wantCounts(t, s, "key_", map[string]int{"acc_1": 0, "acc_10": 2})
+	closed := call("convert", today)
+	closed.Account = ledger.Holder("acc_1", store.Closed)
+	wantUsed(t, s, closed, 1+5)
+}
+
 // TestDeletionOfAnUnusedAccount: an account without counts leaves nothing.
 func TestDeletionOfAnUnusedAccount(t *testing.T) {
 	t.Parallel()

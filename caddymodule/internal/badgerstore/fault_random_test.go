@@ -24,6 +24,9 @@ const (
 	// own and all of one account.
 	faultCallers = 4
 
+	// faultCost is the most that a call takes or costs.
+	faultCost = 9
+
 	// faultDumps is how many dumps have to succeed.
 	faultDumps = 3
 )
@@ -35,23 +38,23 @@ type faultRun struct {
 	s     TestStore
 	ready atomic.Bool // faults begin
 
-	admitted      [faultCallers]atomic.Int64
-	label         atomic.Int64 // of the last account that was changed
-	tried, closed atomic.Int64 // calls of accounts that were deleted: all, and those admitted
+	settled       [faultCallers]atomic.Int64 // the costs of calls
+	label         atomic.Int64               // of the last account that was changed
+	tried, closed atomic.Int64               // calls of accounts that were deleted: all, and those admitted
 	faults, dumps atomic.Int64
 	dumped        chan struct{} // closed after faultDumps
 }
 
 // promised is what a store has promised at an instant.
 type promised struct {
-	admitted      [faultCallers]int64
+	settled       [faultCallers]int64
 	label         int64
 	tried, closed int64
 }
 
 func (r *faultRun) promised() (p promised) {
-	for i := range r.admitted {
-		p.admitted[i] = r.admitted[i].Load()
+	for i := range r.settled {
+		p.settled[i] = r.settled[i].Load()
 	}
 	p.label, p.tried, p.closed = r.label.Load(), r.tried.Load(), r.closed.Load()
 	return p
@@ -116,8 +119,8 @@ func runWithFaults(t *testing.T) {
 	if events, err := r.s.QueuedEvents(t.Context()); err != nil || events != got.entries {
 		t.Errorf("%d events, %v, of %d entries of the audit log", events, err, got.entries)
 	}
-	if got.keys != want.admitted || r.faults.Load() == 0 {
-		t.Errorf("after Close the keys have %v calls, want %v; %d faults, want some", got.keys, want.admitted, r.faults.Load())
+	if got.keys != want.settled || r.faults.Load() == 0 {
+		t.Errorf("after Close the keys have %v calls, want %v; %d faults, want some", got.keys, want.settled, r.faults.Load())
 	}
 }
 
@@ -175,13 +178,24 @@ func (r *faultRun) loop(what string, do func() error) {
 	}
 }
 
+// take takes a call and settles it. A call that the store does not settle before it
+// is closed costs what it took.
 func (r *faultRun) take(caller int) error {
 	c := call("convert", today)
-	c.Key = faultKey(caller)
+	c.Key, c.Cost = faultKey(caller), 1+rand.Int64N(faultCost)
 	admitted, err := r.s.Take(context.Background(), c, nil, nil)
-	if admitted {
-		r.admitted[caller].Add(1)
+	if !admitted {
+		return err
 	}
+	cost := rand.Int64N(faultCost + 1)
+	for err = r.s.Settle(context.Background(), c, cost); errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrClosed); {
+		time.Sleep(time.Duration(rand.N(1000)) * time.Microsecond)
+		err = r.s.Settle(context.Background(), c, cost)
+	}
+	if errors.Is(err, store.ErrClosed) {
+		cost = c.Cost
+	}
+	r.settled[caller].Add(cost)
 	return err
 }
 
@@ -316,8 +330,8 @@ func (r *faultRun) check(what string, got *found, least, most promised) {
 	sum := int64(0)
 	for i, used := range got.keys {
 		sum += used
-		if used < least.admitted[i] || used > most.admitted[i]+1 {
-			r.Errorf("%s: key %d has %d calls, want %d to %d", what, i, used, least.admitted[i], most.admitted[i]+1)
+		if used < least.settled[i] || used > most.settled[i]+faultCost {
+			r.Errorf("%s: key %d has %d calls, want %d to %d", what, i, used, least.settled[i], most.settled[i]+faultCost)
 		}
 	}
 	if got.account != sum {

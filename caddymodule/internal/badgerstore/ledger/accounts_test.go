@@ -49,16 +49,21 @@ func TestTakeAfterRemoval(t *testing.T) {
 			t.Errorf("after giving back a call of a removed account %d are left, want 1", c.Used)
 		}
 	})
-	if err := reset(l); err != nil {
+	if err := reset(l); err != nil { // to make room for another account
 		t.Fatal(err)
+	}
+	if err := l.Settle(call, 9); err != nil {
+		t.Errorf("settling a call of a removed account: %v", err)
 	}
 	wantNone("of a removed account", call)
 	wantNone("of a removed account, without the handle", callOf(1))
 	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	wantNone("of the account before", call)
 	wantTake(t, l, callOf(1), 9, 1, true)
-	if err := l.Settle(call, 0); err != nil {
-		t.Errorf("giving back a call of the account before: %v", err)
+	for _, cost := range []int64{0, 9} {
+		if err := l.Settle(call, cost); err != nil {
+			t.Errorf("settling a call of the account before: %v", err)
+		}
 	}
 	wantTake(t, l, callOf(1), 9, 2, true)
 	wantTake(t, l, granted(t, l, "acc_1"), 9, 3, true)

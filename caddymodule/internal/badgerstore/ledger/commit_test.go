@@ -150,6 +150,9 @@ func TestCommitFails(t *testing.T) {
 		{"give back after a take", take, []step{giveBack}, 4},
 		{"give back", giveBack, nil, 5},
 		{"take after giving back", giveBack, []step{take}, 6},
+		{"more", more, nil, 5},
+		{"take after more", more, []step{take}, 6},
+		{"more after a take", take, []step{more, take}, 13},
 		{"reset", reset, nil, 5},
 		{"take after a reset", reset, []step{take}, 6},
 		{"give back after a reset", reset, []step{giveBack}, 4},
@@ -170,6 +173,7 @@ type step func(*ledger.Ledger) error
 
 func take(l *ledger.Ledger) error     { _, _, err := takeOne(l, callOf(1), 100); return err }
 func giveBack(l *ledger.Ledger) error { return l.Settle(callOf(1), 0) }
+func more(l *ledger.Ledger) error     { return l.Settle(callOf(1), 8) }
 func reset(l *ledger.Ledger) error    { return edit(l, zero(callOf(1))) }
 
 func edit(l *ledger.Ledger, edits ...ledger.Edit) error {

@@ -31,6 +31,7 @@ type model struct {
 	accounts map[string]string // plan, "" while disabled
 	removed  map[string]bool
 	tokens   map[byte]ledger.Token
+	deleted  map[string]int       // how often each account was, since the last reload
 	used     map[store.Call]int64 // by holder, endpoint and day
 	buckets  map[bucketOf]store.Bucket
 }
@@ -63,6 +64,23 @@ func (m *model) add(call store.Call, cost int64) {
 	for _, key := range slices.Compact([]string{"", call.Key}) {
 		counter := store.Call{Account: ledger.Holder(call.Account, key), Endpoint: call.Endpoint, Day: call.Day}
 		m.used[counter] = max(0, m.used[counter]+cost)
+	}
+}
+
+// settle changes what a call counts. After its account is deleted, a counter at
+// zero stays there, and then none changes if there is another account.
+func (m *model) settle(call heldCall, cost int64) {
+	_, exists := m.accounts[call.Account]
+	deleted := m.removed[call.Account]
+	if call.Handle != 0 {
+		deleted = m.deleted[call.Account] != call.deleted
+	}
+	for _, key := range slices.Compact([]string{"", call.Key}) {
+		counter := store.Call{Account: ledger.Holder(call.Account, key), Endpoint: call.Endpoint, Day: call.Day}
+		after := max(0, m.used[counter]+cost-call.Weight())
+		if after != m.used[counter] && (!deleted || !exists && m.used[counter] > 0) {
+			m.used[counter] = after
+		}
 	}
 }
 
@@ -122,11 +140,19 @@ func (m *model) take(call store.Call, limits []store.Limit) {
 type simulator struct {
 	*rapid.T
 	model model
+	held  []heldCall
 	log   *memoryLog
 	rows  map[string]string // accounts and tokens on the disk
 	l     *ledger.Ledger
 	now   time.Time
 	fails bool // the log does
+}
+
+// heldCall is an admitted call that is not settled, and how often its account was
+// deleted before.
+type heldCall struct {
+	store.Call
+	deleted int
 }
 
 // TestModel runs random sequences of calls, changes, steps of the clock,
@@ -136,7 +162,7 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := &simulator{T: t, log: newLog(), rows: map[string]string{}, now: now.AddDate(0, 0, 10)} // at the end of a month
-		s.model = model{accounts: map[string]string{}, removed: map[string]bool{}, tokens: map[byte]ledger.Token{}, used: map[store.Call]int64{}, buckets: map[bucketOf]store.Bucket{}}
+		s.model = model{accounts: map[string]string{}, removed: map[string]bool{}, tokens: map[byte]ledger.Token{}, deleted: map[string]int{}, used: map[store.Call]int64{}, buckets: map[bucketOf]store.Bucket{}}
 		s.log.before = func(int) error {
 			if s.fails {
 				return errDisk
@@ -149,7 +175,8 @@ func TestModel(t *testing.T) {
 			"call":          func(*rapid.T) { s.call() },
 			"call again":    func(*rapid.T) { s.call() },
 			"burst":         func(*rapid.T) { s.burst() },
-			"give back":     func(*rapid.T) { s.giveBack() },
+			"settle":        func(*rapid.T) { s.settle() },
+			"settle again":  func(*rapid.T) { s.settle() },
 			"edit":          func(*rapid.T) { s.edit() },
 			"put account":   func(*rapid.T) { s.putAccount() },
 			"remove":        func(*rapid.T) { s.removeAccount() },
@@ -241,6 +268,7 @@ func (s *simulator) call() {
 	}
 	if admitted {
 		s.model.add(granted, granted.Weight())
+		s.held = append(s.held, heldCall{granted, s.model.deleted[granted.Account]})
 		wantLeft, _ = s.model.rooms(granted, list)
 	}
 	if ok != admitted || !slices.Equal(left, wantLeft) || err != nil {
@@ -266,10 +294,11 @@ func (s *simulator) limits(daily int64, call store.Call) []store.Limit {
 	return list
 }
 
-// burst takes with many callers from one counter. Some of them give back
-// their calls. The log fails in between.
+// burst takes with many callers from one counter. Some of them settle their calls
+// with less. The log fails in between.
 func (s *simulator) burst() {
-	call, limit := s.counter(s.account()), int64(rapid.IntRange(0, 20).Draw(s.T, "limit"))
+	call, limit := s.counter(s.account()), int64(rapid.IntRange(0, 60).Draw(s.T, "limit"))
+	call.Cost = 3
 	every := rapid.IntRange(1, 4).Draw(s.T, "failing group")
 	steady, fails := s.log.before, s.fails
 	s.log.before = func(group int) error {
@@ -278,7 +307,7 @@ func (s *simulator) burst() {
 		}
 		return nil
 	}
-	givesBack := rapid.IntRange(1, 8).Draw(s.T, "caller who gives back")
+	settles := rapid.IntRange(1, 8).Draw(s.T, "caller that settles")
 	var admitted, given atomic.Int64
 	var callers sync.WaitGroup
 	for caller := range 8 {
@@ -287,37 +316,44 @@ func (s *simulator) burst() {
 				if _, ok, _ := takeOne(s.l, call, limit); !ok {
 					continue
 				}
-				admitted.Add(1)
-				if caller%givesBack == 0 && s.l.Settle(call, 0) == nil {
-					given.Add(1)
+				admitted.Add(call.Cost)
+				if cost := int64(caller % 4); caller%settles == 0 && s.l.Settle(call, cost) == nil {
+					given.Add(call.Cost - cost)
 				}
 			}
 		})
 	}
 	callers.Wait()
 	s.log.before = steady
+	call.Cost = 0
 	if s.model.used[call] += admitted.Load() - given.Load(); admitted.Load() > 0 && s.model.used[call] > limit {
 		s.Fatalf("%v: admitted %d in all, limit %d", call, s.model.used[call], limit)
 	}
 }
 
-func (s *simulator) giveBack() {
-	call := s.counter(s.account())
-	call.Key = rapid.SampledFrom([]string{"", "k1"}).Draw(s.T, "key")
-	ofKey := call
-	ofKey.Account, ofKey.Key = ledger.Holder(call.Account, call.Key), ""
-	ofAccount := call
-	ofAccount.Key = ""
-	if s.model.used[ofAccount]+s.model.used[ofKey] == 0 {
-		if err := s.l.Settle(call, 0); err != nil {
-			s.Fatalf("giving back nothing: %v", err)
-		}
-		return
+// settle settles a call that is held, or one that was never taken. A call can cost
+// more than it took.
+func (s *simulator) settle() {
+	call := heldCall{Call: s.counter(s.account())}
+	if len(s.held) > 0 && rapid.IntRange(0, 4).Draw(s.T, "held") > 0 {
+		i := rapid.IntRange(0, len(s.held)-1).Draw(s.T, "which")
+		call = s.held[i]
+		s.held = slices.Delete(s.held, i, i+1)
+	} else {
+		call.Key = rapid.SampledFrom([]string{"", "k1"}).Draw(s.T, "key")
+		call.Cost = rapid.Int64Range(0, 3).Draw(s.T, "cost")
 	}
-	costly := call
-	costly.Cost = rapid.Int64Range(0, 3).Draw(s.T, "cost")
-	if !s.failed(s.l.Settle(costly, 0)) {
-		s.model.add(call, -costly.Weight())
+	cost := rapid.Int64Range(0, 6).Draw(s.T, "settled cost")
+	before := maps.Clone(s.model.used)
+	s.model.settle(call, cost)
+	err := s.l.Settle(call.Call, cost)
+	switch {
+	case !maps.Equal(s.model.used, before):
+		if s.failed(err) {
+			s.model.used = before
+		}
+	case err != nil: // nothing was to be written
+		s.Fatalf("settling %+v with %d: %v", call, cost, err)
 	}
 }
 
@@ -378,6 +414,7 @@ func (s *simulator) removeAccount() {
 		s.l.RemoveAccount(account)
 		delete(s.model.accounts, account)
 		s.model.removed[account] = true
+		s.model.deleted[account]++
 	}
 }
 
@@ -423,6 +460,8 @@ func (s *simulator) reload() {
 	}
 	s.l = ledger.New(s.log)
 	clear(s.model.removed) // without a row, an id is new
+	clear(s.model.deleted)
+	s.held = nil
 	clear(s.model.buckets)
 	for key, value := range s.rows {
 		kind, id, _ := strings.Cut(key, " ")
