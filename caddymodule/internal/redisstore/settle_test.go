@@ -121,6 +121,32 @@ func TestSettledOnSeveralStores(t *testing.T) {
 	b.wantUsed(want + 1 + 8 + 2)
 }
 
+// TestMoreAfterLostWrites: a store that settles a call for more on a server that
+// lost writes brings back the generation of a settlement for less, so that what
+// another store has seen before does not come back. It makes none of its own, so
+// that what others have seen since does.
+func TestMoreAfterLostWrites(t *testing.T) {
+	t.Parallel()
+	for _, lowered := range []bool{true, false} {
+		b := newBooks(t)
+		b.save()
+		first, second := b.admit(1, 10), b.admit(1, 10)
+		want := int64(2 + 15)
+		if lowered {
+			b.settle(0, first, 2)
+		} else {
+			want = 10 + 10 + 10 // store 2 has seen more than store 0 counts
+			b.settle(0, first, 10)
+			b.admit(2, 10)
+		}
+		b.lose()
+		b.settle(0, second, 15)
+		b.admit(2, 1)
+		b.admit(1, 1)
+		b.wantUsed(want + 2)
+	}
+}
+
 // TestLostWritesAfterMidnight: a call of the day before that is settled does not
 // make a store forget what it has seen of today.
 func TestLostWritesAfterMidnight(t *testing.T) {
