@@ -133,7 +133,7 @@ func (s *Store) write(at time.Time, steps []*step) error {
 			s.ledger.RemoveAccount(st.After.ID)
 			defer func() {
 				if !st.written {
-					s.ledger.PutAccount(&st.Before.Account)
+					s.ledger.RestoreAccount(&st.Before.Account)
 				}
 			}()
 		case !st.Before.Exists:

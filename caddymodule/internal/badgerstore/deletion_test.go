@@ -74,13 +74,20 @@ func countedAccounts(t *testing.T, dir string) TestStore {
 	return s
 }
 
-// TestDeletionOfKeyCounts: a deletion that fails keeps the counts and can be
-// repeated, and then no counter of a key is left: none of a day in memory, and none
-// of an archived day. Those of the account stay.
+// TestDeletionOfKeyCounts: a deletion that fails keeps the counts, does not end
+// calls that hold some, and can be repeated. Then no counter of a key is left: none
+// of a day in memory, and none of an archived day. Those of the account stay.
 func TestDeletionOfKeyCounts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := countedAccounts(t, dir)
+	granted, err := s.GrantAccount(t.Context(), "acc_1", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := call("convert", today)
+	held.Cost, held.Handle = 5, granted.Handle
+	take(t, s, held)
 	errFull, works := errors.New("little space is left"), s.archive.checkDisk
 	checkDiskWith(s, func() error { return errFull })
 	if err := s.DeleteAccount(t.Context(), "acc_1"); !errors.Is(err, errFull) {
@@ -91,7 +98,13 @@ func TestDeletionOfKeyCounts(t *testing.T) {
 		t.Errorf("after the failed deletion the key grants %+v, %v", grant, err)
 	}
 	wantCounts(t, s, "key_", map[string]int{"acc_1": 2, "acc_10": 2})
-	wantUsed(t, s, call("convert", today), 1)
+	take(t, s, held)
+	for _, cost := range []int64{0, 7} {
+		if err := s.Settle(t.Context(), held, cost); err != nil {
+			t.Errorf("settling a call from before the failed deletion: %v", err)
+		}
+	}
+	wantUsed(t, s, call("convert", today), 1+7)
 	if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
 		t.Fatalf("again: %v", err)
 	}

@@ -243,9 +243,15 @@ func (l *Ledger) Accounts() int {
 
 // PutAccount sets an account's plan, whether it is disabled and its overrides,
 // from the next call on. Two changes of one account must not run at once.
-func (l *Ledger) PutAccount(account *store.Account) {
+func (l *Ledger) PutAccount(account *store.Account) { l.putAccount(account, 0) }
+
+// RestoreAccount undoes RemoveAccount, so that calls of earlier grants are
+// admitted and settled again.
+func (l *Ledger) RestoreAccount(account *store.Account) { l.putAccount(account, 1) }
+
+func (l *Ledger) putAccount(account *store.Account, removals uint32) {
 	number := l.accounts.number(account.ID)
-	state := accountState(l.accounts.at(number).load().generation())*stateGeneration | stateExists | accountState(l.plans.index(account.Plan))
+	state := accountState(l.accounts.at(number).load().generation()-removals)*stateGeneration | stateExists | accountState(l.plans.index(account.Plan))
 	if account.Disabled {
 		state |= stateDisabled
 	}
