@@ -136,43 +136,67 @@ var faults = []struct {
 	}, 1000}, // each cut loses calls
 }
 
-// TestExactDespite breaks the server or the network while three stores make
-// ten times as many calls as the limit admits. The limit is never exceeded,
-// and is reached. Calls that are counted and not served are at most those in
-// flight.
+// pourDespite breaks the server or the network while three stores make ten times as
+// many calls as a limit of the day admits, and returns what became of them.
+func pourDespite(t *testing.T, fault int, most, mostOfCall int64) *pour {
+	server := redistest.Start(t, "appendonly yes", "appendfsync always")
+	proxy := redistest.StartProxy(t, server.Addr())
+	// On a busy machine a reply can take more than half a second.
+	o := redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 2 * time.Second}
+	if faults[fault].lost == 0 { // a slow machine must not lose calls either
+		o.Timeout = 10 * time.Second
+	}
+	f := newFleet(t, o)
+	p := (&pour{fleet: f, call: f.call(), most: mostOfCall, limits: []store.Limit{
+		{Endpoint: "convert", Period: store.Day, Max: most},
+		{Endpoint: "convert", Period: store.Month, Max: 2 * most},
+		{Endpoint: store.All, Period: store.Day, Max: 2 * most},
+		{Endpoint: "convert", Period: store.Hour, Max: 100 * most},
+	}}).start()
+	await(p, "calls", func() bool { return p.served() > most/10 })
+	began := p.served()
+	faults[fault].begin(&breakage{p, server, proxy})
+	p.finish(10 * most)
+	t.Logf("%d of %d calls served, of them %d before the fault; %d without a reply, %d not counted", p.served(), most, began, p.unknown.Load(), p.failed.Load())
+	return p
+}
+
+// TestExactDespite: despite faults, the limit is never exceeded, and is reached.
+// Calls that are counted and not served are at most those in flight.
 func TestExactDespite(t *testing.T) {
 	t.Parallel()
-	for _, fault := range faults {
+	for i, fault := range faults {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t, "appendonly yes", "appendfsync always")
-			proxy := redistest.StartProxy(t, server.Addr())
-			// On a busy machine a reply can take more than half a second.
-			o := redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 2 * time.Second}
-			if fault.lost == 0 { // a slow machine must not lose calls either
-				o.Timeout = 10 * time.Second
-			}
-			f := newFleet(t, o)
 			most := int64(times(10_000))
-			p := f.start(f.call(), []store.Limit{
-				{Endpoint: "convert", Period: store.Day, Max: most},
-				{Endpoint: "convert", Period: store.Month, Max: 2 * most},
-				{Endpoint: store.All, Period: store.Day, Max: 2 * most},
-				{Endpoint: "convert", Period: store.Hour, Max: 4 * most},
-			})
-			await(p, "calls", func() bool { return p.served() > most/10 })
-			began := p.served()
-			fault.begin(&breakage{p, server, proxy})
-			p.finish(10 * most)
-
-			counted, served := f.used(0, f.call()), p.served()
-			t.Logf("%d of %d calls served, of them %d before the fault; %d counted and not served; %d without a reply, %d not counted",
-				served, most, began, counted-served, p.unknown.Load(), p.failed.Load())
+			p := pourDespite(t, i, most, 0)
+			counted, served := p.used(0, p.call), p.served()
 			if served > most || counted != most {
 				t.Errorf("served %d calls and counted %d, want %d", served, counted, most)
 			}
 			if lost := counted - served; lost < 0 || lost > p.unknown.Load() || lost > fault.lost*3*callers {
 				t.Errorf("%d calls were counted and not served, of %d without a reply and %d in flight", lost, p.unknown.Load(), 3*callers)
+			}
+		})
+	}
+}
+
+// TestSettledDespite: despite faults, nothing is spent above the limit, and the
+// counters have the costs of calls that are settled, and what the others took.
+func TestSettledDespite(t *testing.T) {
+	t.Parallel()
+	for i, fault := range faults {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			most := int64(times(4000))
+			p := pourDespite(t, i, most, 5)
+			counted, spent, held, maybe := p.used(0, p.call), p.spent.Load(), p.held.Load(), p.maybe.Load()
+			t.Logf("counted %d: spent %d, not settled %d, and at most %d without a reply", counted, spent, held, maybe)
+			if counted > most || counted < spent+held || counted > spent+held+maybe {
+				t.Errorf("counted %d with a limit of %d, spent %d, not settled %d, and at most %d without a reply", counted, most, spent, held, maybe)
+			}
+			if fault.lost == 0 && held+maybe > 0 {
+				t.Errorf("%d were not settled, and %d without a reply", held, maybe)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,12 +28,24 @@ type pour struct {
 	unknown atomic.Int64
 	// failed calls are not counted.
 	failed atomic.Int64
+
+	// most is what a call takes at most if calls are settled, otherwise 0.
+	most int64
+	// spent is the cost of calls that are settled.
+	spent atomic.Int64
+	// held is what calls took that could not be settled.
+	held atomic.Int64
+	// maybe is what may be counted more.
+	maybe atomic.Int64
 }
 
 // start begins to call through all stores.
 func (f *fleet) start(call store.Call, limits []store.Limit) *pour {
-	p := &pour{fleet: f, call: call, limits: limits}
-	for gate := range f.gates {
+	return (&pour{fleet: f, call: call, limits: limits}).start()
+}
+
+func (p *pour) start() *pour {
+	for gate := range p.gates {
 		for range callers {
 			p.running.Go(func() {
 				for !p.stopped.Load() && p.one(gate) {
@@ -46,13 +59,18 @@ func (f *fleet) start(call store.Call, limits []store.Limit) *pour {
 // one makes a call. It returns false if the store is closed or does something
 // that it must not do.
 func (p *pour) one(gate int) bool {
-	admitted, _, err := decide(p.Context(), p.gates[gate], p.hash, p.call, p.limits)
+	call := p.call
+	if p.most > 0 {
+		call.Cost = 1 + rand.Int64N(p.most)
+	}
+	admitted, _, err := decide(p.Context(), p.gates[gate], p.hash, call, p.limits)
 	switch {
 	case errors.Is(err, store.ErrClosed):
 		return false
 	case errors.Is(err, store.ErrUnavailable):
 		if errors.Is(err, store.ErrUnknown) {
 			p.unknown.Add(1)
+			p.maybe.Add(call.Cost)
 		} else {
 			p.failed.Add(1)
 		}
@@ -62,10 +80,29 @@ func (p *pour) one(gate int) bool {
 		return false
 	case admitted:
 		p.admitted[gate].Add(1)
+		if p.most > 0 {
+			p.settle(gate, call)
+		}
 	default:
 		p.refused.Add(1)
 	}
 	return true
+}
+
+// settle settles a call with at most what it took.
+func (p *pour) settle(gate int, call store.Call) {
+	cost := rand.Int64N(call.Cost + 1)
+	switch err := p.gates[gate].Settle(p.Context(), call, cost); {
+	case err == nil:
+		p.spent.Add(cost)
+	case errors.Is(err, store.ErrUnknown):
+		p.spent.Add(cost)
+		p.maybe.Add(call.Cost - cost)
+	case errors.Is(err, store.ErrUnavailable):
+		p.held.Add(call.Cost)
+	default:
+		p.Errorf("settling a call through store %d: %v", gate, err)
+	}
 }
 
 // served returns how many calls were admitted.
