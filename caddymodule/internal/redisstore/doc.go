@@ -74,9 +74,10 @@
 // # Lost writes
 //
 // A failover can lose writes. The store keeps the highest counts that it has
-// seen, and sends them with each call: take.lua continues from them. A refund or
-// a credit lowers counts, and raises their generation. Counts of a smaller
-// generation are ignored. A store does not remember what is credited. If a
+// seen, and sends them with each call: take.lua continues from them. A call that
+// is settled for less, or a credit, lowers counts and raises their generation.
+// Counts of a smaller generation are ignored. If a failover loses a settlement for
+// less, the higher counts stay. A store does not remember what is credited. If a
 // failover loses a credit, and a store has seen the lower counts, these come back
 // and the credited calls are in neither number.
 //
