@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -277,5 +278,27 @@ func TestSettleWithoutReply(t *testing.T) {
 	check(t, server.Restart())
 	if got := b.used(1, call); got != call.Cost {
 		t.Errorf("without a server: counted %d, want %d as before", got, call.Cost)
+	}
+}
+
+// TestSettleWithDamagedReply: a settlement whose reply cannot be read may have
+// happened.
+func TestSettleWithDamagedReply(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr())
+	b := &books{fleet: newFleet(t, redisstore.Options{URL: "redis://" + proxy.Addr()}), server: server}
+	call := b.admit(0, 10)
+	proxy.Edit(func(reply []byte) {
+		if at := bytes.Index(reply, []byte(":25\r\n")); at >= 0 { // a counter
+			copy(reply[at:], "+2x")
+		}
+	})
+	if err := b.gates[0].Settle(t.Context(), call, 25); !errors.Is(err, store.ErrUnknown) || !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("got %v, want %v", err, store.ErrUnknown)
+	}
+	proxy.Edit(nil)
+	if got := b.used(1, call); got != 25 {
+		t.Errorf("counted %d, want 25", got)
 	}
 }

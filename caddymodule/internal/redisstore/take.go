@@ -285,7 +285,10 @@ func (s *Store) Settle(ctx context.Context, call store.Call, cost int64) error {
 	if len(r.reply) > 0 { // the account exists
 		t.readCounters(&r, callCounters)
 	}
-	return r.err
+	if r.err != nil {
+		return fmt.Errorf("%w: %w", store.ErrUnknown, damaged("reply", r.err))
+	}
+	return nil
 }
 
 // number returns a handle or a version as text, empty for 0: there is none.
