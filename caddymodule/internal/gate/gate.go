@@ -92,11 +92,11 @@ func (g *Gate) route(r *http.Request, written string) (d decision) {
 	var found bool
 	var err error
 	if d.Target, err = g.Policy.Guard.CheckTarget(method, written, r.URL); err == nil {
-		d.Route, found, err = g.Policy.Routes.Find(method, d.Target)
+		d.Route, found, err = g.Policy.Routes.Find(method, &d.Target)
 	}
 	switch {
 	case errors.Is(err, route.ErrBadMethod):
-		d.refusal, d.final = refusal.MethodNotAllowed(cmp.Or(g.Policy.Routes.Allow(d.Target), anyMethod)), true
+		d.refusal, d.final = refusal.MethodNotAllowed(cmp.Or(g.Policy.Routes.Allow(&d.Target), anyMethod)), true
 	case err != nil, d.Login && d.Closed && d.Special != "":
 		d.Route, d.refusal, d.final = policy.Route{}, refusal.BadPath, true
 	case found:
@@ -105,7 +105,7 @@ func (g *Gate) route(r *http.Request, written string) (d decision) {
 		}
 	case d.Closed:
 		d.refusal = g.notFound
-		if allow := g.Policy.Routes.Allow(d.Target); allow != "" {
+		if allow := g.Policy.Routes.Allow(&d.Target); allow != "" {
 			d.refusal = refusal.MethodNotAllowed(allow)
 		}
 	case g.isLoginAlias(r, &d):

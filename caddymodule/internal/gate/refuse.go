@@ -122,7 +122,7 @@ func (g *Gate) shareAnswer(w http.ResponseWriter, r *http.Request, d *decision) 
 		return nil, false
 	}
 	c = answer.NewCORS(w, r, g.Policy)
-	methods := g.Policy.Routes.Allow(d.Target)
+	methods := g.Policy.Routes.Allow(&d.Target)
 	if !asks || methods == "" || d.refusal == refusal.BadPath {
 		return c, false
 	}

@@ -91,7 +91,7 @@ func TestNew(t *testing.T) {
 		case ok:
 			got = found.Endpoint.Name
 		}
-		if allow := p.Routes.Allow(route.Target{Path: c.path}); got != c.want || allow != c.allow {
+		if allow := p.Routes.Allow(&route.Target{Path: c.path}); got != c.want || allow != c.allow {
 			t.Errorf("%s %s: got %q, %q; want %q, %q", c.method, c.path, got, allow, c.want, c.allow)
 		}
 	}

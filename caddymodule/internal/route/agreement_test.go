@@ -52,7 +52,7 @@ func (a agreement) check(t rapid.TB, method, target string) {
 	if err != nil {
 		return
 	}
-	got, ok, err := a.table.Find(r.Method, checked)
+	got, ok, err := a.table.Find(r.Method, &checked)
 	if err != nil {
 		return
 	}

@@ -1,9 +1,8 @@
 package route
 
 import (
-	"cmp"
 	"fmt"
-	"iter"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -106,21 +105,26 @@ func fold(r rune) rune {
 // needs more, and without a bound a long path would keep the gate busy.
 const maxDecodings = 4
 
-// maxSpecial is the longest path below the guard with special characters, in
-// bytes: all its readings are checked before the token is.
-const maxSpecial = 8 << 10
-
-// misleads reports whether a path leads to a path that needs to be resolved,
-// or an open path below the guard, on a server that decodes more often than
-// HTTP asks for and reads a backslash as a slash.
+// misleads reports whether a path leads to a path that needs to be resolved on
+// a server that decodes more often than HTTP asks for and reads a backslash as a
+// slash. An open path must not lead below the guard either. A closed one must
+// not lead to characters that end it for some servers (NUL), that are other
+// characters for some (invalid UTF-8), or that JavaScript's unescape decodes.
 func (g *Guard) misleads(path string, closed bool) bool {
+	refused := unclean
+	if closed {
+		refused |= invalid
+	}
 	for range maxDecodings {
+		if closed && strings.Contains(strings.ToLower(path), "%u00") {
+			return true
+		}
 		again := decodeLoosely(path)
 		if again == path {
 			return false
 		}
 		path = again
-		if !closed && g.Covers(path) || scan(path, false)&unclean != 0 {
+		if !closed && g.Covers(path) || scan(path, false)&refused != 0 {
 			return true
 		}
 	}
@@ -133,33 +137,44 @@ func decodeLoosely(text string) string {
 	return strings.ReplaceAll(decodeOnce(text, false), `\`, "/")
 }
 
-// readings yields the decoded paths that servers may read in an encoded one. A
-// server decodes it often, before or after it splits it into segments, and may
-// read a backslash as a slash, remove parameters and end the path at a '?' or
-// '#'. A NUL is a slash or a backslash within a segment. The path must not
-// [Guard.misleads].
-func readings(encoded string) iter.Seq[string] {
-	split := []string{decodeOnce(encoded, true)}
-	for path := decodeOnce(encoded, false); path != encoded; path = decodeOnce(encoded, false) {
-		split = append(split, path)
-		if strings.Contains(path, `\`) {
-			split = append(split, strings.ReplaceAll(path, `\`, "/"))
-		}
-		encoded = path
+// maxSpecial is the longest path with special characters that has a route, in
+// bytes, and maxReadings how many readings it can have: all are checked before
+// the token is.
+const (
+	maxSpecial  = 8 << 10
+	maxReadings = 64
+)
+
+// readings returns the decoded paths that servers may read in an encoded one, or
+// nil if there are too many. A server decodes it once or more, before or after it
+// splits it into segments, and may read a backslash as a slash, remove
+// parameters and end the path at a '?' or '#', in any order. A NUL is a slash or
+// a backslash within a segment.
+func readings(encoded string) (all []string) {
+	if len(encoded) > maxSpecial {
+		return nil
 	}
-	return func(yield func(string) bool) {
-		for _, path := range split {
-			for again := ""; again != path; again = decodeOnce(path, true) {
-				path = cmp.Or(again, path)
-				if !yield(path) {
-					return
-				}
-				if strings.ContainsAny(path, ";?#") && (!yield(withoutParameters(path)) || !yield(withoutParameters(withoutQuery(path)))) {
-					return
-				}
-			}
+	add := func(path string) {
+		if !slices.Contains(all, path) {
+			all = append(all, path)
 		}
 	}
+	for _, path := range [...]string{encoded, withoutParameters(encoded)} {
+		add(decodeOnce(path, true))
+		add(decodeOnce(path, false))
+	}
+	for i := 0; i < len(all); i++ {
+		if len(all) > maxReadings {
+			return nil
+		}
+		path := all[i]
+		add(decodeOnce(path, true))
+		add(decodeOnce(path, false))
+		add(strings.ReplaceAll(path, `\`, "/"))
+		add(withoutParameters(path))
+		add(withoutQuery(path))
+	}
+	return all
 }
 
 // Lenient returns the path that a lenient server may read: in lower case,
@@ -190,6 +205,9 @@ func withoutQuery(path string) string {
 
 // withoutParameters removes the parameters of the segments of a path.
 func withoutParameters(path string) string {
+	if !strings.Contains(path, ";") {
+		return path
+	}
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
 		segments[i], _, _ = strings.Cut(segment, ";")

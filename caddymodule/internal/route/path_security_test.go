@@ -5,8 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"path"
+	"regexp"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/route"
 )
@@ -29,7 +33,7 @@ func read(method, target string) *http.Request {
 func checkTarget(guard *route.Guard, method, requestURI string, u *url.URL) (route.Target, error) {
 	target, err := guard.CheckTarget(method, requestURI, u)
 	if err == nil {
-		_, _, err = new(route.Table[bool]).Find(method, target)
+		_, _, err = new(route.Table[bool]).Find(method, &target)
 	}
 	return target, err
 }
@@ -178,6 +182,8 @@ func TestNamesBelowTheGuard(t *testing.T) {
 		"../flat/a%2Fb": "", "../flat/a%25": "", "../flat/a;b": "", "../tree/a%2Fb": "", "../tree/a;b": "", "../nothing/a%2Fb": "", "..;/npm/a": "",
 		"%2e%2e/tree/a": "", "..%2Ftree": "", "../t/a%2Fb/files/x": "", "../t/a%252Fb/files/x": "", "../full/%3F": "", "../full/a%3F": "GET /api/full/{path...}",
 		"../t/x/files/a%2Fb": "GET /api/t/{tenant}/files/{path...}", "../t/%78/files/a%2Fb": "GET /api/t/{tenant}/files/{path...}", "../npm;x/a": "", "../npm%3Fa": "", "../npm%2Fa": "", "%" + strings.Repeat("25", 500): "",
+		"x%252Fowners;%2Fy": "", "x%2Fowners;%2Fy": "", "x%255Cowners%3B%5Cy": "", "x%252Fowners%3F%2Fy": "", "a%25252Fb;c": names,
+		"a%2500": "", "a%250Ab": "", "a%25c0%25ae": "", "a%25u002fb": "", "a%2525U002eb": "", "100%25user": names, "%25u2215": names,
 		strings.Repeat("a%2F", 2000): names, strings.Repeat("a%2F", 2100): "",
 	} {
 		target = strings.Replace("/api/npm/"+target, "/npm/../", "/", 1)
@@ -189,15 +195,77 @@ func TestNamesBelowTheGuard(t *testing.T) {
 			checked, err := guard.CheckTarget(method, target, u)
 			got := ""
 			if err == nil {
-				got, _, err = table.Find(method, checked)
+				got, _, err = table.Find(method, &checked)
 			}
 			if got != want || want == "" && !errors.Is(err, route.ErrBadPath) {
 				t.Errorf("%s %s: got %q, %v; want %q", method, target, got, err, want)
 			}
-			if err == nil && (u.RequestURI() != target || checked.Special != target || table.Allow(checked) == "") {
-				t.Errorf("%s %s: it is sent on as %s, got %+v and the methods %q", method, target, u.RequestURI(), checked, table.Allow(checked))
+			if err == nil && (u.RequestURI() != target || checked.Special != target || table.Allow(&checked) == "") {
+				t.Errorf("%s %s: it is sent on as %s, got %+v and the methods %q", method, target, u.RequestURI(), checked, table.Allow(&checked))
 			}
 		}
+	}
+}
+
+// Threat: several programs read a path one behind the other, and each one decodes
+// it, cuts it or reads backslashes as slashes. Expectation: in any order, they
+// find the pattern that was counted.
+func TestReadingsOfNamesInAnyOrder(t *testing.T) {
+	t.Parallel()
+	guard, table := newGuard(t), newTable(t, "GET /n/{path...}", "GET /n/admin", "GET /n/{x}/owners", "GET /n/x/{y}/z")
+	pieces := rapid.SampledFrom([]string{
+		"x", "x", "admin", "owners", "owners", "z", "%7a", "%256fwners", "/", "/", "%2F", "%252F", "%25252F", "%5C", "%255C", ";", ";v", "%3B", "%253B", "%3F", "%253F", "%23", "%2523", "%25",
+	})
+	cut := func(text, end string) string {
+		if at := strings.IndexAny(text, end); at >= 0 {
+			return text[:at]
+		}
+		return text
+	}
+	steps := rapid.SampledFrom([]func(string) string{
+		unescape, unescape,
+		func(text string) string { // a part of a name
+			return unescape(regexp.MustCompile(`(?i)%2f|%5c`).ReplaceAllString(text, "∕"))
+		},
+		func(text string) string { return strings.ReplaceAll(text, `\`, "/") },
+		func(text string) string { return cut(text, "?#") },
+		func(text string) string {
+			segments := strings.Split(text, "/")
+			for i, segment := range segments {
+				segments[i] = cut(segment, ";")
+			}
+			return strings.Join(segments, "/")
+		},
+	})
+	passed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		for range 100 {
+			target := "/n/" + strings.Join(rapid.SliceOfN(pieces, 1, 7).Draw(t, "pieces"), "")
+			checked, err := guard.CheckTarget(http.MethodGet, target, read(http.MethodGet, target).URL)
+			if err != nil {
+				continue
+			}
+			want, _, err := table.Find(http.MethodGet, &checked)
+			if err != nil {
+				continue
+			}
+			passed++
+			reading := target
+			for _, step := range rapid.SliceOfN(steps, 1, 6).Draw(t, "steps") {
+				reading = step(reading)
+			}
+			reading = unescape(reading)
+			slash := ""
+			if strings.HasSuffix(reading, "/") {
+				slash = "/"
+			}
+			if got, _ := table.Match(http.MethodGet, path.Clean(reading)+slash); got != want {
+				t.Fatalf("%s is counted as %q, but as %s it is %q", target, want, reading, got)
+			}
+		}
+	})
+	if passed == 0 {
+		t.Error("no name passed")
 	}
 }
 
@@ -210,8 +278,8 @@ func TestMethodOfAName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, found, err := table.Find(http.MethodPatch, checked)
-		if got := table.Allow(checked); got != want || found || errors.Is(err, route.ErrBadPath) != (want == "") {
+		_, found, err := table.Find(http.MethodPatch, &checked)
+		if got := table.Allow(&checked); got != want || found || errors.Is(err, route.ErrBadPath) != (want == "") {
 			t.Errorf("%s: got %q, %t, %v; want %q", target, got, found, err, want)
 		}
 	}

@@ -66,14 +66,13 @@ func (t *Table[T]) Match(method, path string) (value T, ok bool) {
 // servers may read it. Below the guard, only a pattern that ends with
 // {name...} takes them. Otherwise the error is [ErrBadPath], but a method that
 // the path does not have is no error.
-func (t *Table[T]) Find(method string, target Target) (value T, ok bool, err error) {
+func (t *Table[T]) Find(method string, target *Target) (value T, ok bool, err error) {
 	found := t.match(method, target.Path)
-	switch {
-	case target.Special == "":
-	case found == nil && target.Closed && t.Allow(target) == "":
-		return value, false, ErrBadPath
-	case found != nil && !t.takes(method, target, found):
-		return value, false, ErrBadPath
+	if target.Special != "" && (target.Closed || found != nil) {
+		target.readings = readings(target.Special)
+		if target.readings == nil || !t.takes(method, target, found) && (found != nil || t.Allow(target) == "") {
+			return value, false, ErrBadPath
+		}
 	}
 	if found == nil {
 		return value, false, nil
@@ -81,17 +80,12 @@ func (t *Table[T]) Find(method string, target Target) (value T, ok bool, err err
 	return found.value, true, nil
 }
 
-// takes reports whether a pattern takes a target with special characters.
-func (t *Table[T]) takes(method string, target Target, pattern *leaf[T]) bool {
-	if target.Closed && !pattern.named {
+// takes reports whether a pattern takes a target in each of its readings.
+func (t *Table[T]) takes(method string, target *Target, pattern *leaf[T]) bool {
+	if pattern == nil || target.Special != "" && target.Closed && !pattern.named {
 		return false
 	}
-	for path := range readings(target.Special) {
-		if t.match(method, path) != pattern {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(target.readings, func(path string) bool { return t.match(method, path) != pattern })
 }
 
 // match returns the pattern of a method and a decoded path, or nil.
@@ -130,7 +124,7 @@ func (t *Table[T]) lookup(method, path string) *leaf[T] {
 // Allow returns the methods that a target has, as the value of an Allow header
 // (RFC 9110, 10.2.1), and "" if it has none: a target without a match gets 405
 // in the first case and 404 in the second.
-func (t *Table[T]) Allow(target Target) string {
+func (t *Table[T]) Allow(target *Target) string {
 	// HEAD is checked by itself: its own pattern can hide that of GET.
 	methods := []string{http.MethodHead}
 	for i := range t.methods {
@@ -138,8 +132,7 @@ func (t *Table[T]) Allow(target Target) string {
 	}
 	slices.Sort(methods)
 	return strings.Join(slices.DeleteFunc(slices.Compact(methods), func(method string) bool {
-		found := t.match(method, target.Path)
-		return found == nil || target.Special != "" && !t.takes(method, target, found)
+		return !t.takes(method, target, t.match(method, target.Path))
 	}), ", ")
 }
 

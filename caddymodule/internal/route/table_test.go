@@ -179,7 +179,7 @@ func TestTableAgreesWithServeMux(t *testing.T) {
 			if got, ok := table.Match(method, path); got != want || ok != (want != "") {
 				t.Fatalf("%s %q: got %q, ServeMux says %q", method, path, got, want)
 			}
-			allow := strings.Split(table.Allow(route.Target{Path: path}), ", ")
+			allow := strings.Split(table.Allow(&route.Target{Path: path}), ", ")
 			for _, method := range someMethods {
 				_, ok := table.Match(method, path)
 				listed := false

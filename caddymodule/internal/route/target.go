@@ -50,6 +50,8 @@ type Target struct {
 	// special characters in names: an encoded '/', '\', '%', ';', '?' or '#', or
 	// a ';'. Servers can read them in several ways, see [Table.Find].
 	Special string
+	// readings are the ways to read Special, after Table.Find.
+	readings []string
 	// Names has the decoded path with a NUL for each encoded slash or
 	// backslash, if there are any: as it is now, and as it was written. Some
 	// servers end a segment there, others read a part of a name.
@@ -108,9 +110,6 @@ func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (t Target, er
 	t.Special = u.EscapedPath()
 	if found&slash != 0 {
 		t.Names = []string{decodeOnce(t.Special, true), decodeOnce(written, true)}
-	}
-	if t.Closed && len(t.Special) > maxSpecial {
-		return t, ErrBadPath
 	}
 	// A path that is sent on in another spelling can have lost a name.
 	respelled := t.Closed && requestURI != "" && t.Written == "" && t.Special != written
