@@ -17,14 +17,21 @@ import (
 // snippet is the access log of the shipped Caddyfile.
 var snippet = regexp.MustCompile(`(?ms)^\(access_log\) \{\n.*?^\}\n`)
 
+// exampleWithLog returns an example with that access log.
+func exampleWithLog(t *testing.T, name string) string {
+	t.Helper()
+	log := "\n" + snippet.FindString(stack.Shipped(t))
+	return strings.NewReplacer("\n{$", log+"\n{$", "\n\ttollgate\n", "\n\timport access_log\n\ttollgate\n").Replace(
+		read(t, filepath.Join(stack.Root(), "examples", name)))
+}
+
 // TestGit runs the example of git repositories with git itself: clone and push
 // with a key as the password, over HTTP and HTTPS. The counts are those of the
 // access log.
 func TestGit(t *testing.T) {
 	t.Parallel()
-	example := read(t, filepath.Join(stack.Root(), "examples", "git.Caddyfile"))
-	caddyfile := strings.NewReplacer("\n{\n", "\n{\n\tskip_install_trust\n\tauto_https disable_redirects\n",
-		"\n{$", "\n"+snippet.FindString(stack.Shipped(t))+"\n{$", "\n\ttollgate\n", "\n\timport access_log\n\ttollgate\n").Replace(example)
+	caddyfile := strings.Replace(exampleWithLog(t, "git.Caddyfile"), "\n{\n", "\n{\n\tskip_install_trust\n\tauto_https disable_redirects\n", 1)
+	needPrograms(t, "git", "fcgiwrap", "curl")
 	ports, root := stack.FreePorts(t, 2), t.TempDir()
 	sites := []string{"http://127.0.0.1:" + ports[0], "https://localhost:" + ports[1]}
 	s := stack.StartGate(t, caddyfile, "TOLLGATE_ADDRESS="+strings.Join(sites, ", "), "GIT_SERVICE="+startFastCGI(t, "fcgiwrap"), "GIT_ROOT="+root,

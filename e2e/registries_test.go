@@ -33,10 +33,7 @@ type registries struct {
 // slashes, and compares what the gate has counted with its access log.
 func TestRegistries(t *testing.T) {
 	t.Parallel()
-	_, log, _ := strings.Cut(stack.Shipped(t), "\n(access_log) {")
-	log, _, _ = strings.Cut(log, "\n}\n")
-	text := read(t, filepath.Join(stack.Root(), "examples", "registries.Caddyfile"))
-	text = strings.Replace(text, "\n{$TOLLGATE_ADDRESS:http://localhost:8080} {", "\n(access_log) {"+log+"\n}\n\n{$TOLLGATE_ADDRESS} {\n\timport access_log", 1)
+	text := exampleWithLog(t, "registries.Caddyfile")
 	ports := stack.FreePorts(t, 3)
 	r := registries{npm: "127.0.0.1:" + ports[0], docker: "127.0.0.1:" + ports[1], files: "127.0.0.1:" + ports[2]}
 	r.Stack = stack.StartGate(t, text, "NPM_UPSTREAM="+r.npm, "DOCKER_UPSTREAM="+r.docker, "FILES_UPSTREAM="+r.files)
@@ -78,14 +75,25 @@ func TestRegistries(t *testing.T) {
 	}
 }
 
-// need ends a test without a program. In CI it fails.
-func need(t *testing.T, program string) {
+// need ends a test without a program or module that xcaddy.sh installs. In CI it
+// fails.
+func need(t *testing.T, what string, err error) {
 	t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		if os.Getenv("CI") != "true" {
-			t.Skipf("%s is not installed", program)
-		}
-		t.Fatalf("the test needs %s: %v", program, err)
+	switch {
+	case err == nil:
+	case os.Getenv("CI") == "true":
+		t.Fatalf("the test needs %s: %v", what, err)
+	default:
+		t.Skipf("%s is not installed: %v", what, err)
+	}
+}
+
+// needPrograms ends a test without a program.
+func needPrograms(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, program := range programs {
+		_, err := exec.LookPath(program)
+		need(t, program, err)
 	}
 }
 
@@ -136,8 +144,7 @@ func succeeds(t *testing.T, dir, program string, arguments ...string) string {
 // skopeo pushes an image to a Docker registry, with the key as password, and
 // pulls it. Without the key it can do neither.
 func skopeo(t *testing.T, r registries, token string) {
-	need(t, "skopeo")
-	need(t, "docker-registry")
+	needPrograms(t, "skopeo", "docker-registry")
 	dir := t.TempDir()
 	config := filepath.Join(dir, "registry.yml")
 	must(t, os.WriteFile(config, fmt.Appendf(nil, "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: %s\nhttp:\n  addr: %s\n", filepath.Join(dir, "registry"), r.docker), 0o600))
@@ -200,7 +207,7 @@ var odd = []string{
 // rclone copies files with odd names over WebDAV, moves, lists, reads and deletes
 // them.
 func rclone(t *testing.T, r registries, token string) {
-	need(t, "rclone")
+	needPrograms(t, "rclone")
 	dir := t.TempDir()
 	served, local := filepath.Join(dir, "served"), filepath.Join(dir, "local")
 	for i, name := range odd {
