@@ -97,6 +97,10 @@ func TestExplain(t *testing.T) {
 				t.Fatal(err)
 			}
 			compareExplained(t, x, answer, c.last)
+			special := strings.ContainsAny(q.Target, "%;")
+			if first := x.Steps[0]; first.OK && strings.HasPrefix(first.Message, "Each way to read the path") != special {
+				t.Errorf("%s: got %q", q.Target, first.Message)
+			}
 		})
 	}
 }
