@@ -81,6 +81,7 @@ func TestPreflight(t *testing.T) {
 		"encoded slash":          {target: "/api%2Fusage", headers: []string{origin, preflight}, status: 400, has: get[2:4]},
 		"name":                   {target: "/api/names/@types%2Fnode", headers: []string{origin, preflight}, status: 204, has: get, counted: true},
 		"name with two readings": {target: "/api/names/x%2F..%2Fy", headers: []string{origin, preflight}, status: 400, has: get[2:4]},
+		"control character":      {target: "/api/names/x%00", headers: []string{origin, preflight}, status: 400, has: get[2:4]},
 		"method of a name":       {method: "PUT", target: "/api/names/@types%2Fnode", headers: []string{origin}, status: 405, has: get[2:4]},
 		"no method asked for":    {target: convert, headers: []string{origin}, status: 405, has: get[2:4]},
 		"no origin":              {target: convert, headers: []string{preflight}, status: 405},
