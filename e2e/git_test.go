@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net"
 	"os"
@@ -30,7 +31,7 @@ func exampleWithLog(t *testing.T, name string) string {
 // access log.
 func TestGit(t *testing.T) {
 	t.Parallel()
-	caddyfile := strings.Replace(exampleWithLog(t, "git.Caddyfile"), "\n{\n", "\n{\n\tskip_install_trust\n\tauto_https disable_redirects\n", 1)
+	caddyfile := strings.Replace(exampleWithLog(t, "git.Caddyfile"), "\n{\n", "\n{\n\tdebug\n\tskip_install_trust\n\tauto_https disable_redirects\n", 1)
 	needPrograms(t, "git", "fcgiwrap", "curl")
 	ports, root := stack.FreePorts(t, 2), t.TempDir()
 	sites := []string{"http://127.0.0.1:" + ports[0], "https://localhost:" + ports[1]}
@@ -131,7 +132,8 @@ git push -q origin main
 			t.Errorf("%s: the gate counted %d, the access log has %d", endpoint, want, logged[endpoint])
 		}
 	}
-	if !strings.Contains(log, `"status":401`) || strings.Contains(log, "Basic ") {
+	encoded := base64.StdEncoding.EncodeToString([]byte("any:" + all.Token[:20]))
+	if !strings.Contains(log, `"status":401`) || !strings.Contains(log, `"level":"debug"`) || strings.Contains(log, encoded) || strings.Contains(log, all.Token) {
 		t.Errorf("no 401, or a password, is in the logs: %s", log)
 	}
 }
