@@ -13,14 +13,17 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
-// testStore is a Badger store that a test holds up when it is opened, and
-// whose check, dump and events a test makes fail. As a module it is found by its name.
+// testStore is a Badger store that a test holds up when it is opened or settles
+// calls, and whose check, dump and events a test makes fail. As a module it is
+// found by its name.
 type testStore struct {
 	dir     string
 	opening func() error // called before the store is opened
+	settle  func()       // if not nil, called before a call is settled
 	broken  atomic.Pointer[error]
 }
 
@@ -67,6 +70,13 @@ func (s openTestStore) Commit(ctx context.Context, batches ...book.Batch) []erro
 		return slices.Repeat([]error{*err}, len(batches))
 	}
 	return s.Store.Commit(ctx, batches...)
+}
+
+func (s openTestStore) Settle(ctx context.Context, call store.Call, cost int64) error {
+	if s.test.settle != nil {
+		s.test.settle()
+	}
+	return s.Store.Settle(ctx, call, cost)
 }
 
 // testStoreModule is the module that finds a testStore.

@@ -3,7 +3,7 @@ package gate
 import (
 	"context"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,7 +29,7 @@ type Store interface {
 }
 
 // Server is the web server that calls the gate. The gate calls its methods
-// on the goroutine of the request.
+// on the goroutine of the request, and Count also after it.
 type Server interface {
 	// Target returns the request target as the client wrote it.
 	Target(r *http.Request) string
@@ -143,7 +143,7 @@ type Gate struct {
 	except       string           // the endpoint that limits of all endpoints do not cover, or ""
 	outages      *outages
 	bodyCost     func(*http.Request, *policy.Endpoint) (int64, *refusal.Refusal)
-	settling     *sync.RWMutex   // held for reading by each settlement
+	settling     *atomic.Int64   // settlements under way
 	entitlements [][]entitlement // by Plan.Index and Endpoint.Index; the last are those without a plan
 }
 
@@ -151,7 +151,7 @@ type Gate struct {
 func New(o Options) *Gate {
 	g := &Gate{
 		Options: o, credentials: credential.New(o.Policy, o.Server), vary: "Authorization", except: o.Policy.Except(),
-		notFound: refusal.NotFound(o.Policy.Docs), outages: newOutages(o.Logger, o.Policy.Endpoints), bodyCost: bodyCost, settling: new(sync.RWMutex),
+		notFound: refusal.NotFound(o.Policy.Docs), outages: newOutages(o.Logger, o.Policy.Endpoints), bodyCost: bodyCost, settling: new(atomic.Int64),
 	}
 	if name := o.Policy.TokenHeader; name != "" {
 		g.vary += ", " + name

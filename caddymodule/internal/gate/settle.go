@@ -75,9 +75,9 @@ func (c *Call) settle(values []string) {
 	if cost != c.cost {
 		call, attrs := c.storeCall(), c.logAttrs()
 		c.setCost(cost)
-		c.gate.settling.RLock() // until it is settled, see Wait
+		c.gate.settling.Add(1)
 		go func() {
-			defer c.gate.settling.RUnlock()
+			defer c.gate.settling.Add(-1)
 			c.gate.settle(c.store, call, cost, attrs)
 		}()
 	}
@@ -120,8 +120,10 @@ func (g *Gate) settle(to Store, call store.Call, cost int64, attrs []slog.Attr) 
 
 const settlePause = 100 * time.Millisecond
 
-// Wait waits until all calls whose answers have begun are settled.
+// Wait waits until no settlement is under way. It delays no answer: a lock for
+// it would.
 func (g *Gate) Wait() {
-	g.settling.Lock()
-	defer g.settling.Unlock()
+	for g.settling.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
 }

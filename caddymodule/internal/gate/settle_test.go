@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
@@ -256,16 +257,15 @@ type failing struct {
 	gate.Store
 	errs  []error       // of the first ones
 	block chan struct{} // if not nil, until it is closed
-	tries int
+	tries atomic.Int64
 }
 
 func (f *failing) Settle(ctx context.Context, call store.Call, cost int64) error {
 	if f.block != nil {
 		<-f.block
 	}
-	f.tries++
-	if f.tries <= len(f.errs) {
-		return f.errs[f.tries-1]
+	if n := int(f.tries.Add(1)); n <= len(f.errs) {
+		return f.errs[n-1]
 	}
 	return f.Store.Settle(ctx, call, cost)
 }
@@ -295,15 +295,15 @@ func TestSettleFails(t *testing.T) {
 			if test.used == 4 {
 				unsettled = 1
 			}
-			if used := w.used(t, "acc_1", "rates", noon); used != test.used || fails.tries != test.tries || w.outcomes["rates unsettled"] != unsettled {
-				t.Errorf("counted %d after %d tries, outcomes %v", used, fails.tries, w.outcomes)
+			if used := w.used(t, "acc_1", "rates", noon); used != test.used || int(fails.tries.Load()) != test.tries || w.outcomes["rates unsettled"] != unsettled {
+				t.Errorf("counted %d after %d tries, outcomes %v", used, fails.tries.Load(), w.outcomes)
 			}
 		})
 	}
 }
 
-// TestSettleBesideAnswer: an answer does not wait for its settlement, and Wait
-// does.
+// TestSettleBesideAnswer: an answer waits neither for its settlement nor for
+// those that Wait waits for.
 func TestSettleBesideAnswer(t *testing.T) {
 	t.Parallel()
 	w, bearer := reserving(t, nil)
@@ -316,13 +316,18 @@ func TestSettleBesideAnswer(t *testing.T) {
 	if used := w.used(t, "acc_1", "rates", noon); used != 4 {
 		t.Errorf("counted %d before the settlement", used)
 	}
-	waited := make(chan int64)
+	waited, waiting := make(chan int64), make(chan struct{})
 	go func() {
+		close(waiting)
 		w.gate.Wait()
 		waited <- w.used(t, "acc_1", "rates", noon)
 	}()
+	<-waiting
+	for range 3 {
+		w.get(t, rates, bearer)
+	}
 	close(blocked.block)
-	if used := <-waited; used != 1 {
+	if used := <-waited; used != 4 {
 		t.Errorf("counted %d after Wait", used)
 	}
 }
