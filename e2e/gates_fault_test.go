@@ -111,6 +111,11 @@ var faults = []fault{
 		untilUnavailable(t, g, a)
 		must(t, g.proxy.Resume())
 	}, false},
+	{"replies are lost", func(t *testing.T, g *gates, a *tally) {
+		g.proxy.CutReplies(10)
+		untilUnavailable(t, g, a)
+		must(t, g.proxy.Resume())
+	}, false},
 }
 
 // TestSeveralGatesWhile calls all gates until the limit is used, while
@@ -137,6 +142,9 @@ func TestSeveralGatesWhile(t *testing.T) {
 	}
 }
 
+// pause leaves the processor to the gates.
+func pause() { time.Sleep(2 * time.Millisecond) }
+
 // fail calls with a new account while something fails, and checks the answers
 // and the counts.
 func (g *gates) fail(t *testing.T, account string, f fault) {
@@ -156,7 +164,7 @@ func (g *gates) fail(t *testing.T, account string, f fault) {
 				case <-over:
 				default:
 					if err != nil || response.StatusCode != http.StatusOK {
-						time.Sleep(2 * time.Millisecond) // leave the processor to the gates
+						pause()
 					}
 					continue
 				}

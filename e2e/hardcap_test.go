@@ -1,0 +1,304 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+)
+
+const (
+	// reserved is the highest cost of a call, and what it reserves.
+	reserved = 50
+	// hardCap is the smallest limit of an account.
+	hardCap = 8000
+)
+
+// capped are plans. The hard cap of an account is a limit of the day, of the
+// month, or of its key.
+var capped = fmt.Sprintf(`		plan day {
+			rates %[1]d
+			rates 1000000 month
+			* 1000000 month
+		}
+		plan month {
+			rates 1000000
+			rates %[1]d month
+		}
+		plan key {
+			rates 1000000
+			rates 1000000 month
+		}
+`, hardCap)
+
+// metered is a service that tells what calls cost, from 0 to reserved. Some
+// answers are cut off, and some calls get none.
+type metered struct {
+	mu    sync.Mutex
+	spent map[string]int64 // by account: the sum of the costs of all calls
+	above int              // calls after which an account has spent more than its limit
+}
+
+// spend adds the cost of a call, before the answer tells it.
+func (m *metered) spend(account string, cost int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.spent[account] += cost
+	if m.spent[account] > hardCap {
+		m.above++
+	}
+}
+
+func (m *metered) soFar() map[string]int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.spent)
+}
+
+// ServeHTTP answers a call.
+func (m *metered) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	const name, rows = "Tollgate-Cost", 16 << 10
+	account, cost := r.Header.Get("Tollgate-Account"), rand.Int64N(reserved+1)
+	told := strconv.FormatInt(cost, 10)
+	begin := func(status int, field, value string) {
+		w.Header().Set(field, value)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, strings.Repeat("row ", rows/4)) // the client may be gone
+		_ = http.NewResponseController(w).Flush()
+	}
+	switch rand.IntN(8) {
+	case 0: // nothing is told: the call is refunded
+		panic(http.ErrAbortHandler)
+	case 1:
+		m.spend(account, cost)
+		begin(http.StatusOK, name, told)
+		panic(http.ErrAbortHandler)
+	case 2: // the reservation is the cost
+		m.spend(account, reserved)
+		begin(http.StatusOK, "Trailer", name)
+		panic(http.ErrAbortHandler)
+	case 3, 4:
+		m.spend(account, cost)
+		begin(http.StatusOK, "Trailer", name)
+		w.Header().Set(name, told)
+	case 5:
+		m.spend(account, cost)
+		begin(http.StatusInternalServerError, name, told)
+	default:
+		m.spend(account, cost)
+		begin(http.StatusOK, name, told)
+	}
+}
+
+// startMetered starts a service, and returns changes of the shipped Caddyfile
+// with which gates proxy to it, and to services that are down.
+func startMetered(t *testing.T) (m *metered, oldnew []string) {
+	t.Helper()
+	m = &metered{spent: map[string]int64{}}
+	server := httptest.NewServer(m)
+	t.Cleanup(server.Close)
+	const down = "127.0.0.1:1"
+	address := server.Listener.Addr().String()
+	return m, []string{
+		"endpoint rates GET /api/rates/{base}\n", fmt.Sprintf("endpoint rates GET /api/rates/{base} {\n\t\t\tcost answer Tollgate-Cost reserve %d\n\t\t}\n", reserved),
+		"\t\tplan free\n", "\t\tplan free\n" + capped,
+		"\treverse_proxy {$", "\treverse_proxy /api/rates/down " + down + "\n" +
+			"\treverse_proxy /api/rates/retried " + down + " " + address + " {\n\t\tlb_policy round_robin\n\t\tlb_retries 1\n\t}\n" +
+			"\treverse_proxy /api/rates/* " + address + "\n\treverse_proxy {$",
+	}
+}
+
+// spending counts the answers to the callers of all gates.
+type spending struct {
+	tally
+	failed   int            // 502
+	answered map[int]int    // others of the service, by gate
+	refused  map[string]int // 429, by account
+}
+
+// call calls a gate once.
+func (s *spending) call(g *gates, gate int, account, token string) (ok bool) {
+	where := []string{"down", "retried", "EUR", "EUR", "EUR", "EUR"}[rand.IntN(6)]
+	response, text, err := g.all[gate].TryCall("GET", "/api/rates/"+where, token, nil)
+	if response == nil || response.StatusCode == http.StatusServiceUnavailable {
+		s.count(gate, response, text, err)
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch response.StatusCode {
+	case http.StatusOK, http.StatusInternalServerError: // also if it is cut off
+		s.answered[gate]++
+	case http.StatusBadGateway:
+		s.failed++
+	case http.StatusTooManyRequests:
+		s.refused[account]++
+	default:
+		s.wrong = append(s.wrong, fmt.Sprintf("gate %d: %d %s", gate+1, response.StatusCode, text))
+	}
+	return response.StatusCode != http.StatusTooManyRequests
+}
+
+// exhausted tells whether each account was refused.
+func (s *spending) exhausted(accounts int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.refused) == accounts
+}
+
+// TestHardCap: no account spends more than its limit on calls that tell what
+// they cost, at any time, whatever fails. Each limit counts the costs that were
+// told, and the reservations of calls that a crash or a lost reply left.
+func TestHardCap(t *testing.T) {
+	t.Parallel()
+	killed := []fault{faults[0], faults[0]}
+	for name, c := range map[string]struct {
+		start  func(t *testing.T, oldnew ...string) *gates
+		faults []fault
+	}{
+		"badger": {func(t *testing.T, oldnew ...string) *gates {
+			g := new(gates)
+			g.add(t, stack.Start(t, stack.Shipped(t, oldnew...)))
+			return g
+		}, killed},
+		"redis": {func(t *testing.T, oldnew ...string) *gates {
+			return startGates(t, append([]string{"timeout 500ms", "timeout 1s"}, oldnew...)...)
+		}, faults},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, oldnew := startMetered(t)
+			g := c.start(t, oldnew...)
+			rounds := 1
+			if storetest.Long() {
+				rounds = 20
+			}
+			for round := range rounds {
+				g.spend(t, m, fmt.Sprintf("parallel_%d", round), nil)
+				for i, f := range c.faults {
+					g.spend(t, m, fmt.Sprintf("%d_%d", i, round), &f)
+				}
+			}
+		})
+	}
+}
+
+// spend uses up the limits of new accounts, with 1,000 calls at once beside
+// reloads, or while something fails, and checks the counts.
+func (g *gates) spend(t *testing.T, m *metered, name string, f *fault) {
+	t.Helper()
+	s := &spending{tally: tally{unavailable: map[int]int{}, broken: map[int]int{}}, answered: map[int]int{}, refused: map[string]int{}}
+	accounts, tokens := []string{"day_" + name, "month_" + name, "key_" + name}, map[string]string{}
+	for _, account := range accounts {
+		plan, _, _ := strings.Cut(account, "_")
+		limit := api.Limit{Endpoint: "rates", Period: "day", Limit: 1_000_000}
+		if plan == "key" {
+			limit.Limit = hardCap
+		}
+		tokens[account] = g.account(t, account, plan, limit).Token
+	}
+	unsettled := g.unsettled(t)
+	var group sync.WaitGroup
+	if f == nil {
+		f = &fault{name: "the gates reload", during: func(t *testing.T, g *gates, _ *tally) { g.reloadAll(t) }}
+		for i := range 1000 {
+			group.Go(func() {
+				account := accounts[i%len(accounts)]
+				s.call(g, i/len(accounts)%len(g.all), account, tokens[account])
+			})
+		}
+	}
+	over := make(chan struct{})
+	for i := range callersPerGate * len(g.all) {
+		group.Go(func() {
+			for done := false; !done || !s.exhausted(len(accounts)); {
+				account := accounts[rand.IntN(len(accounts))]
+				if !s.call(g, i%len(g.all), account, tokens[account]) {
+					pause()
+				}
+				select {
+				case <-over:
+					done = true
+				default:
+				}
+			}
+		})
+	}
+	eventually(t, "calls", func() error {
+		if spent := m.soFar(); slices.Min([]int64{spent[accounts[0]], spent[accounts[1]], spent[accounts[2]]}) < hardCap/4 {
+			return fmt.Errorf("%v", spent)
+		}
+		return nil
+	})
+	func() {
+		defer group.Wait()
+		defer close(over)
+		f.during(t, g, &s.tally)
+	}()
+	g.reloadAll(t) // waits for the settlements of all answers
+
+	unsettled = g.unsettled(t) - unsettled
+	spent, left := m.soFar(), int64(0)
+	for _, account := range accounts {
+		counted := g.counted(t, account)
+		t.Logf("%s, %s: spent %d and counted %d of %d, %d refused", f.name, account, spent[account], counted, hardCap, s.refused[account])
+		if spent[account] > counted || counted > hardCap || s.refused[account] == 0 {
+			t.Errorf("%s, %s: spent %d, counted %d, %d refused", f.name, account, spent[account], counted, s.refused[account])
+		}
+		left += counted - spent[account]
+	}
+	// A reservation is left by a call without an answer, by one whose refund or
+	// settlement failed with the store, or by an answer before a crash.
+	may := sum(s.unavailable) + sum(s.broken) + unsettled
+	if sum(s.unavailable) > 0 {
+		may += s.failed
+	}
+	if f.breaks {
+		may += s.answered[0]
+	}
+	t.Logf("%s: %d answers by the service, %d without one, %v with 503, %v cut off; %d unsettled: %d are left reserved, and no more than %d can be",
+		f.name, sum(s.answered), s.failed, s.unavailable, s.broken, unsettled, left, may*reserved)
+	if left > int64(may*reserved) {
+		t.Errorf("%s: %d are left reserved, more than %d", f.name, left, may*reserved)
+	}
+	if m.above > 0 || len(s.wrong) > 0 {
+		t.Errorf("%s: %d calls above a limit, wrong answers %v", f.name, m.above, s.wrong)
+	}
+}
+
+// reloadAll reloads each gate.
+func (g *gates) reloadAll(t *testing.T) {
+	t.Helper()
+	var group sync.WaitGroup
+	errs := make([]error, len(g.all))
+	for i, s := range g.all {
+		group.Go(func() { errs[i] = s.Reload() })
+	}
+	group.Wait()
+	for _, err := range errs {
+		must(t, err)
+	}
+}
+
+// unsettled returns how many settlements failed. A gate that is killed forgets
+// its own.
+func (g *gates) unsettled(t *testing.T) (n int) {
+	t.Helper()
+	for _, s := range g.all {
+		value, err := strconv.Atoi(metric(t, s, `caddy_tollgate_requests_total{endpoint="rates",mode="enforce",outcome="unsettled"}`))
+		must(t, err)
+		n += value
+	}
+	return n
+}
