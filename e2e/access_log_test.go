@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
@@ -55,10 +57,13 @@ func TestAccessLog(t *testing.T) { stack.Forms(t, logAccess) }
 func logAccess(t *testing.T, form ...string) {
 	host := strings.Repeat("h", 300)
 	form = append(form, "TOLLGATE_ADDRESS=http://"+host+":"+stack.FreePorts(t, 1)[0])
-	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 3\n", "ability convert\n", "ability convert\n\t\t\tcost json conversions\n"), form...)
+	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 3\n", "ability convert\n", "ability convert\n\t\t\tcost json conversions\n",
+		"{from}/{to}\n", "{from}/{to} {\n\t\t\tcost answer Tollgate-Cost reserve 60\n\t\t}\n",
+		"\treverse_proxy {$", "\thandle /api/history/USD/* {\n\t\theader Tollgate-Cost 9\n\t\trespond rows\n\t}\n\treverse_proxy {$"), form...)
 	account := newAccount(t, s, "ada@example.com", "starter")
 	key := newKey(t, s, account, "ci")
 	scoped := decode[issued](t, s.Tollgate("key", "create", account, "--name", "scoped", "--ability", "rates", "--json"))
+	limited := decode[issued](t, s.Tollgate("key", "create", account, "--name", "limited", "--limit", "history 59 day", "--json"))
 	type call struct {
 		by         issued
 		line, body string
@@ -75,6 +80,10 @@ func logAccess(t *testing.T, form ...string) {
 		call{key, "POST /api/convert/batch", conversions(50), 429, "batch", 0, "quota_exceeded"},
 		call{scoped, "GET /api/currencies", "", 403, "currencies", 0, "insufficient_scope"},
 		call{scoped, "GET /api/usage?access_token=" + scoped.Token, "", 400, "", 0, ""},
+		call{key, "GET /api/history/USD/EUR", "", 200, "history", 9, ""},
+		call{key, "GET /api/history/nothing/EUR", "", 400, "history", 60, ""}, // the service does not tell the cost
+		call{key, "GET /api/history/USD/EUR", "", 429, "history", 0, "quota_exceeded"},
+		call{limited, "GET /api/history/USD/EUR", "", 403, "history", 0, "cost_above_limit"},
 		call{key, "GET /api/usage?days=3", "", 200, "usage", 1, ""},
 	)
 	if !s.IsOneProcess() {
@@ -94,10 +103,30 @@ func logAccess(t *testing.T, form ...string) {
 	s.Call("GET", "/api/rates/"+strings.Replace(key.Token, "_", "%5f", 1), "", nil)
 	s.Call("GET", "/api/"+strings.Repeat("x", 5000), "", nil)
 	s.Call(strings.Repeat("M", 5000), "/api/rates/EUR", "", nil)
-	month := s.Tollgate("usage", "show", account, "--json")
-	day := decode[struct{ Day string }](t, month).Day
+	eventually(t, "the settlement of a call", func() error {
+		if n := used(t, s, account, "history"); n != 69 {
+			return fmt.Errorf("%d counted", n)
+		}
+		return nil
+	})
+	usage := decode[api.UsageDocument](t, s.Tollgate("usage", "show", account, "--json"))
+	day := usage.Day
 	exported := s.Tollgate("usage", "export", "--month", day[:len("2006-01")], "--format", "json")
+	refused := s.Tollgate("usage", "refused", "--account", account, "--json")
 	s.StopCaddy()
+	for i, shown := range usage.RecentCalls {
+		if c := calls[len(calls)-1-i]; shown.Endpoint != c.endpoint || shown.Cost != c.cost || shown.Code != c.code && c.status != 502 {
+			t.Errorf("%s: the usage shows %+v, want %+v", c.line, shown, c)
+		}
+	}
+	if len(usage.RecentCalls) != len(calls) {
+		t.Errorf("the usage shows %d calls, want %d", len(usage.RecentCalls), len(calls))
+	}
+	for _, code := range []string{"quota_exceeded", "cost_above_limit"} {
+		if want := `"endpoint":"history","code":"` + code + `","reason":"","calls":1}`; !strings.Contains(refused, want) {
+			t.Errorf("the refused calls are %s, without %s", refused, want)
+		}
+	}
 
 	ids := map[string]bool{}
 	lines := accessLog(t, s)
@@ -142,7 +171,7 @@ func logAccess(t *testing.T, form ...string) {
 		want.WriteString(endpoint + "," + string(text) + "\n")
 	}
 	proof, err := s.Shell(strings.NewReplacer("$ACCOUNT", account, "$DAY", day).Replace(prove))
-	if err != nil || proof != want.String() || bill["convert"] != 3 || bill["batch"] != 7 {
+	if err != nil || proof != want.String() || bill["convert"] != 3 || bill["batch"] != 7 || bill["history"] != 69 {
 		t.Errorf("the access log proves\n%s%v, the usage export has\n%s", proof, err, &want)
 	}
 }
