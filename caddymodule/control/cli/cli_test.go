@@ -90,6 +90,7 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	config := controltest.Config()
+	config.Endpoints[0].CostHeader, config.Endpoints[0].CostReserve = "x-rows", 9
 	config.Endpoints[1].Cost = 5
 	config.Endpoints[2].CostMember = "conversions"
 	config.Plans[1].MoreLimits = []policy.LimitConfig{
@@ -110,13 +111,23 @@ business  currencies  unlimited  day
 business  convert     100000     day
 
 ENDPOINT    METHOD  PATH                               ABILITY     COST
-currencies  GET     /api/currencies                    currencies  1
+currencies  GET     /api/currencies                    currencies  told by X-Rows, 9 reserved
 convert     GET     /api/convert/{from}/{amount}/{to}  convert     5
 batch       POST    /api/convert/batch                 convert     elements of conversions
 usage       GET     /api/usage                         usage       1
 
 Days and months end at midnight in Europe/Berlin.
 `)
+	s.ok(t, "account", "set", "acc_1", "--plan", "starter")
+	explained := func(want string) {
+		t.Helper()
+		if out := s.ok(t, "explain", "GET", "/api/currencies", "--account", "acc_1"); !strings.Contains(out, want) {
+			t.Errorf("got %s, want %s", out, want)
+		}
+	}
+	explained("\ncost         yes  The call reserves 9. The header X-Rows of the answer tells what it costs.\n")
+	s.ok(t, "limit", "set", "acc_1", "currencies", "8")
+	explained("\nAnswer   403 cost_above_limit\n")
 }
 
 func TestAccounts(t *testing.T) {
