@@ -223,8 +223,11 @@ func (g *gates) counted(t *testing.T, account string) int64 {
 	t.Helper()
 	counts := map[int64]string{}
 	for i, control := range g.control {
-		usage, err := control.Usage(t.Context(), account, 0)
-		must(t, err)
+		var usage api.UsageDocument
+		eventually(t, "the usage", func() (err error) {
+			usage, err = control.Usage(t.Context(), account, 0)
+			return err
+		})
 		limits := usage.Limits
 		for _, e := range usage.Endpoints {
 			if e.Endpoint == "rates" {
