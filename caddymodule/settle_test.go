@@ -98,10 +98,19 @@ func startTelling(t *testing.T) (address string) {
 
 // TestCostOfAnswers: the cost that a service tells through Caddy's proxy and
 // other handlers is counted once. The header goes no further. A reload waits for
-// settlements, so the counts are exact after it.
+// settlements, so the counts are exact after it. Error routes change nothing.
 func TestCostOfAnswers(t *testing.T) {
+	for name, more := range map[string]string{"json": "", "pass": "errors pass"} {
+		t.Run(name, func(t *testing.T) { costOfAnswers(t, more) })
+	}
+}
+
+func costOfAnswers(t *testing.T, more string) {
 	const reserved = 10
 	behind := `
+		handle_errors {
+			respond {err.status_code} {err.status_code}
+		}
 		handle /api/rows/h1/* {
 			reverse_proxy SERVICE
 		}
@@ -157,7 +166,7 @@ func TestCostOfAnswers(t *testing.T) {
 			vars x y
 		}`
 	behind = strings.NewReplacer("SERVICE", startTelling(t), "DEAD", deadAddress).Replace(behind)
-	s := start(t, setup{zone: calmZone(), port: freePort(t), gate: priced, behind: behind})
+	s := start(t, setup{zone: calmZone(), port: freePort(t), gate: priced, more: more, behind: behind})
 	type called struct {
 		name, account string
 		want          int64
