@@ -201,7 +201,7 @@ func (g *gates) spend(t *testing.T, m *metered, name string, f *fault) {
 		s.accounts[i] = plan + "_" + name
 		s.tokens[i] = g.account(t, s.accounts[i], plan, limit).Token
 	}
-	before := g.unsettled(t)
+	unsettled, refunded := g.outcomes(t, "unsettled"), g.outcomes(t, "refunded")
 	var group sync.WaitGroup
 	if f == nil {
 		f = &fault{name: "the gates reload", during: func(t *testing.T, g *gates, _ *tally) { g.reloadAll(t) }}
@@ -236,15 +236,11 @@ func (g *gates) spend(t *testing.T, m *metered, name string, f *fault) {
 		f.during(t, g, &s.tally)
 	}()
 	g.reloadAll(t) // waits for the settlements of all answers
-	unsettled := 0
-	for i, n := range g.unsettled(t) {
-		unsettled += max(0, n-before[i]) // a gate that was killed began at 0 again
-	}
-	s.check(t, g, m, f, unsettled)
+	s.check(t, g, m, f, g.since(t, "unsettled", unsettled), g.since(t, "refunded", refunded))
 }
 
 // check checks what the accounts have spent, and what their limits count.
-func (s *spending) check(t *testing.T, g *gates, m *metered, f *fault, unsettled int) {
+func (s *spending) check(t *testing.T, g *gates, m *metered, f *fault, unsettled, refunded int) {
 	t.Helper()
 	spent, left := m.soFar(), int64(0)
 	for _, account := range s.accounts {
@@ -257,15 +253,12 @@ func (s *spending) check(t *testing.T, g *gates, m *metered, f *fault, unsettled
 	}
 	// A reservation is left by a call without an answer, by one whose refund or
 	// settlement failed with the store, or by an answer before a crash.
-	may := sum(s.unavailable) + sum(s.broken) + unsettled
-	if sum(s.unavailable) > 0 {
-		may += s.failed
-	}
+	may := sum(s.unavailable) + sum(s.broken) + unsettled + s.failed - refunded
 	if f.breaks {
 		may += s.answered[0]
 	}
-	t.Logf("%s: %d answers of the service, %d with 502, %v with 503, %v without an answer, %d unsettled: %d are left reserved, and no more than %d can be",
-		f.name, sum(s.answered), s.failed, s.unavailable, s.broken, unsettled, left, may*reserved)
+	t.Logf("%s: %d answers of the service, %d with 502, %v with 503, %v without an answer, %d unsettled, %d refunded: %d are left reserved, and no more than %d can be",
+		f.name, sum(s.answered), s.failed, s.unavailable, s.broken, unsettled, refunded, left, may*reserved)
 	if left > int64(may*reserved) {
 		t.Errorf("%s: %d are left reserved, more than %d", f.name, left, may*reserved)
 	}
@@ -291,13 +284,22 @@ func (g *gates) reloadAll(t *testing.T) {
 	}
 }
 
-// unsettled returns how many settlements failed, by gate.
-func (g *gates) unsettled(t *testing.T) (counts []int) {
+// outcomes returns how many calls had an outcome, by gate.
+func (g *gates) outcomes(t *testing.T, outcome string) (counts []int) {
 	t.Helper()
 	for _, s := range g.all {
-		n, err := strconv.Atoi(metric(t, s, `caddy_tollgate_requests_total{endpoint="rates",mode="enforce",outcome="unsettled"}`))
+		n, err := strconv.Atoi(metric(t, s, `caddy_tollgate_requests_total{endpoint="rates",mode="enforce",outcome="`+outcome+`"}`))
 		must(t, err)
 		counts = append(counts, n)
 	}
 	return counts
+}
+
+// since returns how many calls had an outcome since before.
+func (g *gates) since(t *testing.T, outcome string, before []int) (n int) {
+	t.Helper()
+	for i, now := range g.outcomes(t, outcome) {
+		n += max(0, now-before[i]) // a gate that was killed began at 0 again
+	}
+	return n
 }
