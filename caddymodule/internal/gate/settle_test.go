@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -182,6 +183,28 @@ func TestSettleOwnHeader(t *testing.T) {
 	w.gate.Wait()
 	if used := w.used(t, "acc_1", "rates", noon); used != 3 || answer.Header().Get("X-Rows") != "3" {
 		t.Errorf("counted %d, answer %v", used, answer.Header())
+	}
+}
+
+// TestSettleSecondCall: a handler in front of the gate can pass a request to it
+// again, after an answer whose trailer told the cost. The second call is settled
+// once, by its header.
+func TestSettleSecondCall(t *testing.T) {
+	t.Parallel()
+	w, bearer := reserving(t, nil)
+	r := marked(httptest.NewRequest("GET", rates, nil))
+	for i, next := range []handlerFunc{
+		telling(200, nil, map[string]string{"Tollgate-Cost": "1"}),
+		telling(200, map[string]string{"Tollgate-Cost": "2"}, nil),
+	} {
+		r.Header.Set("Authorization", "Bearer "+bearer)
+		if err := w.gate.Serve(httptest.NewRecorder(), r, next); err != nil {
+			t.Fatal(err)
+		}
+		w.gate.Wait()
+		if used, want := w.used(t, "acc_1", "rates", noon), int64(1+2*i); used != want || w.outcomes["rates cost_unknown"] != 0 {
+			t.Errorf("counted %d after call %d, want %d; outcomes %v", used, i+1, want, w.outcomes)
+		}
 	}
 }
 
