@@ -35,11 +35,11 @@ func tellCost(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	how := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 	switch how {
-	case "header", "cut-header", "304", "500":
+	case "header", "cut-header", "endless-header", "304", "500":
 		h.Set("Tollgate-Cost", "3")
 	case "two-headers":
 		h["Tollgate-Cost"] = []string{"3", "3"}
-	case "trailer", "cut-trailer", "late-500":
+	case "trailer", "cut-trailer", "endless-trailer", "late-500":
 		h.Set("Trailer", "Tollgate-Cost")
 	case "grpc":
 		h.Set("Content-Type", "application/grpc")
@@ -69,6 +69,13 @@ func tellCost(w http.ResponseWriter, r *http.Request) {
 	switch how {
 	case "cut-header", "cut-trailer":
 		panic(http.ErrAbortHandler)
+	case "endless-header", "endless-trailer":
+		for r.Context().Err() == nil {
+			if _, err := io.WriteString(w, "row "); err != nil {
+				return
+			}
+		}
+		h.Set("Tollgate-Cost", "3")
 	case "trailer", "late-500", "grpc":
 		h.Set("Tollgate-Cost", "3")
 		h.Set("Grpc-Status", "0")
@@ -186,13 +193,18 @@ func costOfAnswers(t *testing.T, more string) {
 		"GET encode/header": {200, 3}, "GET encode/trailer": {200, 3}, "GET encode/cut-trailer": {0, reserved},
 		"GET replaced/header": {200, reserved}, "GET copied/header": {200, 3}, "GET failed/header": {403, reserved},
 		"GET directive/header": {200, 4}, "GET directive/trailer": {200, 4}, "GET silent/header": {200, reserved},
+		"LEAVE h1/endless-header": {200, 3}, "LEAVE h1/endless-trailer": {200, reserved}, "LEAVE h2c/endless-trailer": {200, reserved},
 		"UPGRADE h1/upgrade": {101, 3}, "UPGRADE h1/header": {200, 3},
 	} {
 		account, bearer := s.account(t, "small", "rows")
 		method, target, _ := strings.Cut(name, " ")
 		calls = append(calls, called{name, account, c.cost})
-		if method == "UPGRADE" {
+		switch method {
+		case "UPGRADE":
 			s.upgrade(t, "/api/rows/"+target, bearer, c.status)
+			continue
+		case "LEAVE":
+			s.leave(t, "/api/rows/"+target, bearer)
 			continue
 		}
 		got, err := s.try(t.Context(), method, "/api/rows/"+target, "", "Authorization: Bearer "+bearer,
@@ -215,6 +227,16 @@ func costOfAnswers(t *testing.T, more string) {
 		if got := s.used(t, c.account, "rows"); got != c.want {
 			t.Errorf("%s: counted %d, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+// leave closes the connection when the answer has begun.
+func (s *site) leave(t *testing.T, target, bearer string) {
+	t.Helper()
+	conn := s.open(t, "GET "+target+" HTTP/1.1\r\nHost: gate.test\r\nAuthorization: Bearer "+bearer+"\r\n\r\n")
+	defer conn.Close()
+	if line, err := bufio.NewReader(conn).ReadString('\n'); statusOf(line) != "200" {
+		t.Errorf("%s: got %s (%v)", target, line, err)
 	}
 }
 
