@@ -90,7 +90,7 @@ func (c *Call) settle(values []string) {
 func (c *Call) setCost(cost int64) {
 	for i, limit := range c.limits {
 		if !limit.Period.IsPace() {
-			c.rooms[i].Remaining = min(limit.Max, max(0, c.rooms[i].Remaining+c.cost-cost))
+			c.rooms[i].Remaining = max(0, c.rooms[i].Remaining+c.cost-cost)
 		}
 	}
 	c.cost = cost
