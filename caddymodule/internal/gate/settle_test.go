@@ -104,6 +104,10 @@ func TestSettle(t *testing.T) {
 		"fails before trailers":   {next: after(trailer("1"), func() error { return errors.New("broken") }), cost: reserved, outcome: "cost_unknown"},
 		"client is gone":          {next: telling(499, nil, nil), cost: reserved, outcome: "cost_unknown"},
 		"another protocol":        {next: telling(101, map[string]string{"Tollgate-Cost": "2"}, nil), cost: 2},
+		"announces a trailer and writes nothing": {next: func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Trailer", "Tollgate-Cost")
+			return nil
+		}, cost: reserved, outcome: "cost_unknown"},
 		"writes nothing": {next: func(w http.ResponseWriter, _ *http.Request) error {
 			w.Header().Set("Tollgate-Cost", "2")
 			return nil
