@@ -16,7 +16,7 @@ type keepsAll struct{ gate.Store }
 
 func (keepsAll) Settle(context.Context, store.Call, int64) error { return store.ErrUnavailable }
 
-// TestLogged: an access log gets the cost that the store has counted, and why
+// TestLogged: an access log and the recent calls get the cost that the store has counted, and why
 // a call was refused or failed.
 func TestLogged(t *testing.T) {
 	t.Parallel()
@@ -53,6 +53,10 @@ func TestLogged(t *testing.T) {
 		want := gate.Logged{Account: "acc_1", Key: "key_acc_1", Endpoint: "convert", Day: w.gate.Policy.Calendar.At(noon).Day, Cost: test.cost, Code: test.code}
 		if got != want {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
+		recent, err := w.db.Recent(t.Context(), "acc_1", noon)
+		if err != nil || test.code != "unavailable" && recent[0].Cost != test.cost {
+			t.Errorf("%s: recorded %+v (%v), want the cost %d", name, recent, err, test.cost)
 		}
 	}
 }
