@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -178,19 +179,21 @@ func TestHardCap(t *testing.T) {
 			if storetest.Long() {
 				rounds = 20
 			}
-			for round := range rounds {
-				g.spend(t, m, fmt.Sprintf("parallel_%d", round), nil)
-				for i, f := range c.faults {
-					g.spend(t, m, fmt.Sprintf("%d_%d", i, round), &f)
-				}
+			all := slices.Repeat(append([]fault{allAtOnce}, c.faults...), rounds)
+			var each []*spending
+			for i := range all {
+				each = append(each, g.newSpending(t, i))
+			}
+			for i, s := range each {
+				s.spend(t, g, m, all[i])
 			}
 		})
 	}
 }
 
-// spend uses up the limits of new accounts, with 1,000 calls at once beside
-// reloads, or while something fails, and checks the counts.
-func (g *gates) spend(t *testing.T, m *metered, name string, f *fault) {
+// newSpending makes accounts. No reload is before it: Caddy could close the
+// connection.
+func (g *gates) newSpending(t *testing.T, n int) *spending {
 	t.Helper()
 	s := &spending{tally: tally{unavailable: map[int]int{}, broken: map[int]int{}}, answered: map[int]int{}, refused: map[string]int{}}
 	for i, plan := range []string{"day", "month", "key"} {
@@ -198,13 +201,22 @@ func (g *gates) spend(t *testing.T, m *metered, name string, f *fault) {
 		if plan == "key" {
 			limit.Limit = hardCap
 		}
-		s.accounts[i] = plan + "_" + name
+		s.accounts[i] = fmt.Sprintf("%s_%d", plan, n)
 		s.tokens[i] = g.account(t, s.accounts[i], plan, limit).Token
 	}
+	return s
+}
+
+// allAtOnce is no fault: no reservation is left.
+var allAtOnce = fault{"1,000 calls at once beside reloads", func(t *testing.T, g *gates, _ *tally) { g.reloadAll(t) }, false}
+
+// spend uses up the limits of the accounts while something fails, and checks
+// the counts.
+func (s *spending) spend(t *testing.T, g *gates, m *metered, f fault) {
+	t.Helper()
 	unsettled, refunded := g.outcomes(t, "unsettled"), g.outcomes(t, "refunded")
 	var group sync.WaitGroup
-	if f == nil {
-		f = &fault{name: "the gates reload", during: func(t *testing.T, g *gates, _ *tally) { g.reloadAll(t) }}
+	if f.name == allAtOnce.name {
 		for i := range 1000 {
 			group.Go(func() { s.call(g, i%len(g.all)) })
 		}
@@ -240,7 +252,7 @@ func (g *gates) spend(t *testing.T, m *metered, name string, f *fault) {
 }
 
 // check checks what the accounts have spent, and what their limits count.
-func (s *spending) check(t *testing.T, g *gates, m *metered, f *fault, unsettled, refunded int) {
+func (s *spending) check(t *testing.T, g *gates, m *metered, f fault, unsettled, refunded int) {
 	t.Helper()
 	spent, left := m.soFar(), int64(0)
 	for _, account := range s.accounts {
@@ -267,20 +279,26 @@ func (s *spending) check(t *testing.T, g *gates, m *metered, f *fault, unsettled
 	}
 }
 
-// reloadAll reloads each gate, as "caddy reload --force" does.
+// reloadAll reloads each gate, as "caddy reload --force" does. Caddy can close
+// the connection of a request while it reloads its admin endpoint.
 func (g *gates) reloadAll(t *testing.T) {
 	t.Helper()
 	for _, s := range g.all {
-		request, err := http.NewRequestWithContext(t.Context(), "POST", s.Admin()+"/load", strings.NewReader(read(t, s.Caddyfile)))
-		must(t, err)
-		request.Header.Set("Content-Type", "text/caddyfile")
-		request.Header.Set("Cache-Control", "must-revalidate")
-		response, err := http.DefaultClient.Do(request)
-		must(t, err)
-		response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			t.Fatalf("reloading: %d", response.StatusCode)
-		}
+		eventually(t, "a reload", func() error {
+			request, err := http.NewRequestWithContext(t.Context(), "POST", s.Admin()+"/load", strings.NewReader(read(t, s.Caddyfile)))
+			must(t, err)
+			request.Header.Set("Content-Type", "text/caddyfile")
+			request.Header.Set("Cache-Control", "must-revalidate")
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return err
+			}
+			response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				t.Fatalf("reloading: %d", response.StatusCode)
+			}
+			return nil
+		})
 	}
 }
 
@@ -288,9 +306,18 @@ func (g *gates) reloadAll(t *testing.T) {
 func (g *gates) outcomes(t *testing.T, outcome string) (counts []int) {
 	t.Helper()
 	for _, s := range g.all {
-		n, err := strconv.Atoi(metric(t, s, `caddy_tollgate_requests_total{endpoint="rates",mode="enforce",outcome="`+outcome+`"}`))
-		must(t, err)
-		counts = append(counts, n)
+		eventually(t, "the metrics", func() error {
+			_, text, err := fetch(t.Context(), s.Admin()+"/metrics")
+			if err != nil {
+				return err
+			}
+			_, value, _ := strings.Cut(text, `caddy_tollgate_requests_total{endpoint="rates",mode="enforce",outcome="`+outcome+`"} `)
+			value, _, _ = strings.Cut(value, "\n")
+			n, err := strconv.Atoi(value)
+			must(t, err)
+			counts = append(counts, n)
+			return nil
+		})
 	}
 	return counts
 }
