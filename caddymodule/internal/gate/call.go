@@ -67,8 +67,6 @@ type Mark struct {
 	// refusal is the last one of the call, also one that mode shadow passes.
 	// The call has no room for it: see TestMemoryOfCall.
 	refusal *refusal.Refusal
-	// costTrailer tells that a trailer of the answer is to tell the cost.
-	costTrailer bool
 }
 
 // Call returns the call that the gate has passed, or nil if it has not, or if
@@ -124,10 +122,17 @@ type Logged struct {
 	Code string `json:"code"`
 }
 
-func (c *Call) logged() Logged {
-	l := Logged{Account: c.grant.Account, Key: c.grant.Key, Endpoint: c.endpoint.Name, Day: c.gate.Policy.Calendar.At(c.began).Day}
+// costCounted returns what the call counts: 0 if it is refused or refunded.
+func (c *Call) costCounted() int64 {
 	if c.counted {
-		l.Cost = c.cost
+		return c.cost
+	}
+	return 0
+}
+
+func (c *Call) logged() Logged {
+	l := Logged{
+		Account: c.grant.Account, Key: c.grant.Key, Endpoint: c.endpoint.Name, Day: c.gate.Policy.Calendar.At(c.began).Day, Cost: c.costCounted(),
 	}
 	if f := c.mark.refusal; f != nil {
 		l.Code = f.Code

@@ -446,6 +446,6 @@ func (c *Call) record(status int, code string) {
 	c.store.Record(store.Record{
 		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
 		Endpoint: c.endpoint.Name, Method: method, Path: c.path, RequestID: c.mark.requestID,
-		Status: status, Code: code, Cost: c.logged().Cost, Duration: c.gate.Since(c.began), From: c.from(), Handle: c.grant.Handle,
+		Status: status, Code: code, Cost: c.costCounted(), Duration: c.gate.Since(c.began), From: c.from(), Handle: c.grant.Handle,
 	})
 }

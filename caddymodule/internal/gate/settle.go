@@ -32,19 +32,18 @@ func (c *Call) settleByHeader(h http.Header) {
 	}
 	for announced := range header.Elements(h["Trailer"]) {
 		if strings.EqualFold(announced, name) && h[name] == nil {
-			c.mark.costTrailer = true
 			return
 		}
 	}
 	c.settle(h[name])
 }
 
-// settleByTrailer settles the call when its answer has ended, if it was to be
-// settled by a trailer. An answer that is cut off has none.
+// settleByTrailer settles the call when its answer has ended, unless that is
+// done. An answer that is cut off has no trailers.
 func (c *Call) settleByTrailer(whole bool) {
 	name := c.endpoint.CostHeader
 	switch {
-	case !c.mark.costTrailer || c.settled:
+	case name == "" || c.settled:
 	case whole:
 		c.settle(slices.Concat(c.answer.Header()[name], c.answer.Header()[http.TrailerPrefix+name]))
 	default:
@@ -73,13 +72,10 @@ func (c *Call) settle(values []string) {
 		return
 	}
 	if cost != c.cost {
-		call, attrs := c.storeCall(), c.logAttrs()
+		call := c.storeCall()
 		c.setCost(cost)
 		c.gate.settling.Add(1)
-		go func() {
-			defer c.gate.settling.Add(-1)
-			c.gate.settle(c.store, call, cost, attrs)
-		}()
+		go c.settleInStore(call, cost)
 	}
 	if len(c.gate.Policy.Warn) > 0 {
 		c.warn(false)
@@ -100,18 +96,20 @@ func (c *Call) setCost(cost int64) {
 // pauses: a store is back within seconds if its server restarts.
 const maxSettling = 8
 
-// settle settles a call in the store, beside its answer. If the store fails for
-// long, or if it may have settled the call, the reservation stays counted.
-func (g *Gate) settle(to Store, call store.Call, cost int64, attrs []slog.Attr) {
+// settleInStore settles the call in the store, beside its answer. If the store
+// fails for long, or if it may have settled the call, the reservation stays
+// counted.
+func (c *Call) settleInStore(reserved store.Call, cost int64) {
+	defer c.gate.settling.Add(-1)
 	for n := range maxSettling {
-		err := to.Settle(context.Background(), call, cost)
+		err := c.store.Settle(context.Background(), reserved, cost)
 		if err == nil {
-			g.outages.settle.Worked()
+			c.gate.outages.settle.Worked()
 			return
 		}
 		if n == maxSettling-1 || errors.Is(err, store.ErrUnknown) || errors.Is(err, store.ErrClosed) {
-			g.Server.Count(g.Policy.Endpoint(call.Endpoint), outcome.Unsettled)
-			logFailure(g.outages.settle, err, append(attrs, slog.Int64("cost", cost), slog.Int64("reservation", call.Cost))...)
+			c.gate.Server.Count(c.endpoint, outcome.Unsettled)
+			logFailure(c.gate.outages.settle, err, append(c.logAttrs(), slog.Int64("cost", cost), slog.Int64("reservation", reserved.Cost))...)
 			return
 		}
 		time.Sleep(settlePause << n)
