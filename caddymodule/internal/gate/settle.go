@@ -54,7 +54,8 @@ func (c *Call) settleByTrailer(whole bool) {
 // settle settles the call with the cost that the values of a header tell.
 func (c *Call) settle(values []string) {
 	c.settled = true
-	cost, told := c.cost, false
+	reserved := c.endpoint.Cost
+	cost, told := reserved, false
 	if len(values) == 1 {
 		n, err := strconv.ParseUint(values[0], 10, 64)
 		if told = err == nil && n <= maxAnswerCost; told {
@@ -64,14 +65,14 @@ func (c *Call) settle(values []string) {
 	switch {
 	case !told:
 		c.gate.Server.Count(c.endpoint, outcome.CostUnknown)
-	case cost > c.cost:
+	case cost > reserved:
 		c.gate.Server.Count(c.endpoint, outcome.CostAbove)
-		c.gate.outages.above.Failed(append(c.logAttrs(), slog.Int64("cost", cost), slog.Int64("reservation", c.cost))...)
+		c.gate.outages.above.Failed(append(c.logAttrs(), slog.Int64("cost", cost), slog.Int64("reservation", reserved))...)
 	}
 	if c.uncounted {
 		return
 	}
-	if cost != c.cost {
+	if cost != reserved {
 		call := c.storeCall()
 		c.setCost(cost)
 		c.gate.settling.Add(1)

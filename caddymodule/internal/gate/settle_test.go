@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 const rates = "/api/rates/EUR"
@@ -266,6 +267,7 @@ func TestSettleInShadow(t *testing.T) {
 	w, bearer := reserving(t, func(c *policy.Config) {
 		c.Mode = policy.Shadow
 		c.Plans[0].Limits["rates"] = number(5)
+		delete(c.Plans[1].Limits, "rates")
 	})
 	w.next = telling(200, map[string]string{"Tollgate-Cost": "3"}, nil)
 	for range 3 {
@@ -274,8 +276,12 @@ func TestSettleInShadow(t *testing.T) {
 		}
 		w.gate.Wait()
 	}
-	if used := w.used(t, "acc_1", "rates", noon); used != 3 {
-		t.Errorf("counted %d, want 3", used)
+	if _, err := storetest.PutAccount(t.Context(), w.db.Book, store.Account{ID: "acc_1", Plan: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	w.get(t, rates, bearer) // its cost is not above a reservation: it has none
+	if used := w.used(t, "acc_1", "rates", noon); used != 3 || w.outcomes["rates cost_above"] > 0 || len(w.refused) != 3 {
+		t.Errorf("counted %d, want 3; outcomes %v, refused %v", used, w.outcomes, w.refused)
 	}
 }
 
