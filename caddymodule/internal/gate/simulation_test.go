@@ -166,7 +166,7 @@ func (s *simulation) call() {
 			told.meanwhile = func() { s.one("convert", other, 0, false, 0, tells{}) }
 		}
 		fails, during := rapid.IntRange(0, 5).Draw(s.T, "fails") == 0, time.Duration(0)
-		if fails && rapid.Bool().Draw(s.T, "slow") {
+		if rapid.IntRange(0, 7).Draw(s.T, "slow") == 0 || fails && rapid.Bool().Draw(s.T, "fails late") {
 			during = s.step()
 		}
 		s.one(endpoint, key, int64(elements), fails, during, told)
