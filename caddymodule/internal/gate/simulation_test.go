@@ -163,13 +163,20 @@ func (s *simulation) call() {
 		}
 		if rapid.IntRange(0, 3).Draw(s.T, "holds") == 0 {
 			other := rapid.SampledFrom(s.keys).Draw(s.T, "other key")
-			told.meanwhile = func() { s.one("convert", other, 0, false, 0, tells{}) }
+			told.meanwhile = rapid.SampledFrom([]func(){
+				func() { s.one("convert", other, 0, false, 0, tells{}) },
+				func() { s.changeOne(rapid.IntRange(0, 5).Draw(s.T, "what")) },
+				s.reload,
+			}).Draw(s.T, "meanwhile")
 		}
 		fails, during := rapid.IntRange(0, 5).Draw(s.T, "fails") == 0, time.Duration(0)
 		if rapid.IntRange(0, 7).Draw(s.T, "slow") == 0 || fails && rapid.Bool().Draw(s.T, "fails late") {
 			during = s.step()
 		}
 		s.one(endpoint, key, int64(elements), fails, during, told)
+		if !slices.Contains(s.keys, key) { // of an account that was deleted meanwhile
+			return
+		}
 	}
 }
 
@@ -216,20 +223,21 @@ func (s *simulation) one(endpoint string, key *modelKey, elements int64, fails b
 	if endpoint == "batch" {
 		body, method = `{"items":[`+strings.TrimSuffix(strings.Repeat(`{"a":[1]},`, int(elements)), ",")+`]}`, "POST"
 	}
+	gate, costHeader := s.world.gate, s.model.endpoint(endpoint).CostHeader != ""
 	want, settle := s.model.take(endpoint, key, now, elements)
 	got, err := s.world.ask(method, "/api/"+endpoint, body, "Authorization: Bearer "+key.bearer, "Content-Type: application/json")
 	s.must(err)
-	s.world.gate.Wait()
+	gate.Wait()
 	wantReached := 0
 	if want.status == http.StatusOK && endpoint != policy.UsageEndpoint {
 		wantReached = 1
-		switch header := s.model.endpoint(endpoint).CostHeader != ""; {
+		switch {
 		case fails:
 			want = settle(0)
 			want.status, want.code = http.StatusBadGateway, "upstream_unreachable"
-		case header && told.how == "header":
+		case costHeader && told.how == "header":
 			want = settle(told.cost)
-		case header && told.how == "trailer":
+		case costHeader && told.how == "trailer":
 			settle(told.cost)
 		}
 	}
@@ -288,9 +296,12 @@ func (s *simulation) read(got *httptest.ResponseRecorder) modelAnswer {
 func (s *simulation) wait() { s.world.now = s.world.now.Add(s.step()) }
 
 // change changes the account, a key, or the counts of the day.
-func (s *simulation) change() {
+func (s *simulation) change() { s.changeOne(rapid.IntRange(0, 7).Draw(s.T, "what")) }
+
+// changeOne makes one change, by its number. From 6 on, it resets counts.
+func (s *simulation) changeOne(what int) {
 	ctx := context.Background()
-	switch rapid.IntRange(0, 7).Draw(s.T, "what") {
+	switch what {
 	case 0:
 		s.model.plan = rapid.SampledFrom([]string{"one", "two"}).Draw(s.T, "plan")
 		s.putAccount()
