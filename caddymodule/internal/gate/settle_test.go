@@ -100,6 +100,7 @@ func TestSettle(t *testing.T) {
 		"refunded trailer":        {next: telling(500, nil, map[string]string{"Tollgate-Cost": "1"}), refund: policy.RefundServerErrors, cost: 0, outcome: "failed refunded"},
 		"no answer":               {next: func(http.ResponseWriter, *http.Request) error { return failure(502) }, cost: 0, outcome: "failed refunded"},
 		"no refund":               {next: func(http.ResponseWriter, *http.Request) error { return failure(502) }, refund: policy.RefundNever, cost: reserved, outcome: "failed cost_unknown"},
+		"no answer but a panic":   {next: func(http.ResponseWriter, *http.Request) error { panic(http.ErrAbortHandler) }, refund: policy.RefundServerErrors, cost: 0, outcome: "failed refunded"},
 		"cut off":                 {next: after(header("1"), cut), cost: 1},
 		"cut off before trailers": {next: after(trailer("1"), cut), cost: reserved, outcome: "cost_unknown"},
 		"fails before trailers":   {next: after(trailer("1"), func() error { return errors.New("broken") }), cost: reserved, outcome: "cost_unknown"},
