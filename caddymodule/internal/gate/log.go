@@ -34,7 +34,7 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 		store:    of(log, "asking the store"),
 		refund:   of(log, "giving a call back"),
 		settle:   of(log, "settling the cost of a call: its reservation stays counted"),
-		above:    outage.New(log, slog.LevelWarn, "a call cost more than its reservation: if the reservation is the highest cost, no limit is exceeded"),
+		above:    outage.New(log, slog.LevelWarn, "a call cost more than its reservation, so a limit can be exceeded: reserve the highest cost of a call"),
 		attempts: of(log, "limiting login attempts"),
 		login:    of(log, "calling the upstream to log in"),
 		open:     of(log, "calling the upstream outside endpoints"),
