@@ -73,21 +73,26 @@ func TestSettle(t *testing.T) {
 		trailer bool   // RateLimit shows the reservation
 		outcome string // besides admitted
 	}{
-		"less":                    {next: header("1"), cost: 1},
-		"nothing":                 {next: header("0"), cost: 0},
-		"the reservation":         {next: header("4"), cost: reserved},
-		"more":                    {next: header("9"), cost: 9, outcome: "cost_above"},
-		"more than the limit":     {next: header("1000000000000"), cost: 1_000_000_000_000, outcome: "cost_above"},
-		"leading zeros":           {next: header("007"), cost: 7, outcome: "cost_above"},
-		"no header":               {next: header(""), cost: reserved, outcome: "cost_unknown"},
-		"too much":                {next: header("1000000000001"), cost: reserved, outcome: "cost_unknown"},
-		"below 0":                 {next: header("-1"), cost: reserved, outcome: "cost_unknown"},
-		"a sign":                  {next: header("+1"), cost: reserved, outcome: "cost_unknown"},
-		"a fraction":              {next: header("1.0"), cost: reserved, outcome: "cost_unknown"},
-		"a list":                  {next: header("1, 1"), cost: reserved, outcome: "cost_unknown"},
-		"twice":                   {next: header("1\n1"), cost: reserved, outcome: "cost_unknown"},
-		"a trailer":               {next: trailer("1"), cost: 1, trailer: true},
-		"more in a trailer":       {next: trailer("9"), cost: 9, trailer: true, outcome: "cost_above"},
+		"less":                {next: header("1"), cost: 1},
+		"nothing":             {next: header("0"), cost: 0},
+		"the reservation":     {next: header("4"), cost: reserved},
+		"more":                {next: header("9"), cost: 9, outcome: "cost_above"},
+		"more than the limit": {next: header("1000000000000"), cost: 1_000_000_000_000, outcome: "cost_above"},
+		"leading zeros":       {next: header("007"), cost: 7, outcome: "cost_above"},
+		"no header":           {next: header(""), cost: reserved, outcome: "cost_unknown"},
+		"too much":            {next: header("1000000000001"), cost: reserved, outcome: "cost_unknown"},
+		"below 0":             {next: header("-1"), cost: reserved, outcome: "cost_unknown"},
+		"a sign":              {next: header("+1"), cost: reserved, outcome: "cost_unknown"},
+		"a fraction":          {next: header("1.0"), cost: reserved, outcome: "cost_unknown"},
+		"a list":              {next: header("1, 1"), cost: reserved, outcome: "cost_unknown"},
+		"twice":               {next: header("1\n1"), cost: reserved, outcome: "cost_unknown"},
+		"a trailer":           {next: trailer("1"), cost: 1, trailer: true},
+		"more in a trailer":   {next: trailer("9"), cost: 9, trailer: true, outcome: "cost_above"},
+		"a trailer in small letters": {next: func(w http.ResponseWriter, r *http.Request) error {
+			err := telling(200, map[string]string{"Trailer": "x-sum, tollgate-cost"}, nil)(w, r)
+			w.Header().Set("Tollgate-Cost", "1")
+			return err
+		}, cost: 1, trailer: true},
 		"a trailer as proxies do": {next: unannounced(trailer("x"), "1"), cost: 1, trailer: true},
 		"a malformed trailer":     {next: trailer("x"), cost: reserved, outcome: "cost_unknown"},
 		"a trailer twice":         {next: trailer("1\n1"), cost: reserved, outcome: "cost_unknown"},
