@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
@@ -49,7 +48,6 @@ func TestLogged(t *testing.T) {
 		if test.next != nil {
 			w.next = test.next
 		}
-		w.set(noon.Add(time.Second)) // the newest call
 		w.get(t, convert, bearer)
 		got, _ := w.last.Lookup("http.tollgate.call")
 		want := gate.Logged{Account: "acc_1", Key: "key_acc_1", Endpoint: "convert", Day: w.gate.Policy.Calendar.At(noon).Day, Cost: test.cost, Code: test.code}
