@@ -12,7 +12,6 @@ package gate
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -416,14 +415,16 @@ func (c *Call) refund() {
 	if c.uncounted {
 		return
 	}
-	if err := c.store.Settle(context.WithoutCancel(c.request.Context()), c.storeCall(), 0); err != nil {
-		logFailure(c.gate.outages.refund, err, c.logAttrs()...)
-		return
-	}
-	c.gate.outages.refund.Worked()
+	reserved := c.storeCall()
 	c.counted = false
 	c.setCost(0)
 	c.gate.Server.Count(c.endpoint, outcome.Refunded)
+	c.gate.settling.Add(1)
+	if done := c.trySettling(reserved, 0, false); done {
+		c.gate.settling.Add(-1)
+	} else {
+		go c.settleInStore(reserved, 0)
+	}
 }
 
 // recordRefusal records a call that the gate refuses, so that the account sees

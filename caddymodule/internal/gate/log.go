@@ -15,7 +15,6 @@ import (
 // outages are the logs of failures that can repeat with every request.
 type outages struct {
 	store    *outage.Log
-	refund   *outage.Log
 	settle   *outage.Log
 	above    *outage.Log
 	attempts *outage.Log
@@ -32,8 +31,7 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 	of := func(log *slog.Logger, what string) *outage.Log { return outage.New(log, slog.LevelError, what) }
 	o := &outages{
 		store:    of(log, "asking the store"),
-		refund:   of(log, "giving a call back"),
-		settle:   of(log, "settling the cost of a call: its reservation stays counted"),
+		settle:   of(log, "settling the cost of a call: what it took stays counted"),
 		above:    outage.New(log, slog.LevelWarn, "a call cost more than its reservation, so a limit can be exceeded: reserve the highest cost of a call"),
 		attempts: of(log, "limiting login attempts"),
 		login:    of(log, "calling the upstream to log in"),

@@ -1,7 +1,6 @@
 package gate_test
 
 import (
-	"context"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -10,11 +9,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
-
-// keepsAll is a store that gives no call back.
-type keepsAll struct{ gate.Store }
-
-func (keepsAll) Settle(context.Context, store.Call, int64) error { return store.ErrUnavailable }
 
 // TestLogged: an access log and the recent calls get the cost that the store has
 // counted, and why a call was refused or failed.
@@ -33,7 +27,6 @@ func TestLogged(t *testing.T) {
 		"refused":             {used: 5, code: "quota_exceeded"},
 		"passed in shadow":    {mode: policy.Shadow, used: 5, code: "quota_exceeded"},
 		"refunded":            {next: away, code: "upstream_unreachable"},
-		"refund fails":        {next: away, store: func(s gate.Store) gate.Store { return keepsAll{s} }, cost: 1, code: "upstream_unreachable"},
 		"the store is away":   {store: func(s gate.Store) gate.Store { return takeFails{t, s, store.ErrUnavailable, new(atomic.Int64)} }, code: "unavailable"},
 		"shadow and refunded": {mode: policy.Shadow, next: away, code: "upstream_unreachable"},
 	} {

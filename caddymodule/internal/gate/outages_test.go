@@ -196,7 +196,8 @@ func TestRefundsThatFail(t *testing.T) {
 		for range 100 {
 			p.ask()
 		}
-		if got := p.lines(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "giving a call back endpoint=convert account=acc_1 key=key_1 error=disk is full") {
+		p.gate.Wait()
+		if got := p.lines(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "settling the cost of a call: what it took stays counted endpoint=convert account=acc_1 key=key_1 error=disk is full") {
 			t.Errorf("got %s", got)
 		}
 		time.Sleep(2 * time.Minute)

@@ -98,23 +98,31 @@ func (c *Call) setCost(cost int64) {
 const maxSettling = 8
 
 // settleInStore settles the call in the store, beside its answer. If the store
-// fails for long, or if it may have settled the call, the reservation stays
-// counted.
+// fails for long, or if it may have settled the call, what it took stays counted.
 func (c *Call) settleInStore(reserved store.Call, cost int64) {
 	defer c.gate.settling.Add(-1)
 	for n := range maxSettling {
-		err := c.store.Settle(context.Background(), reserved, cost)
-		if err == nil {
-			c.gate.outages.settle.Worked()
-			return
-		}
-		if n == maxSettling-1 || errors.Is(err, store.ErrUnknown) || errors.Is(err, store.ErrClosed) {
-			c.gate.Server.Count(c.endpoint, outcome.Unsettled)
-			logFailure(c.gate.outages.settle, err, append(c.logAttrs(), slog.Int64("cost", cost), slog.Int64("reservation", reserved.Cost))...)
+		if done := c.trySettling(reserved, cost, n == maxSettling-1); done {
 			return
 		}
 		time.Sleep(settlePause << n)
 	}
+}
+
+// trySettling settles the call in the store, unless it fails and another try is
+// safe. There is none after the last one.
+func (c *Call) trySettling(reserved store.Call, cost int64, last bool) (done bool) {
+	err := c.store.Settle(context.Background(), reserved, cost)
+	switch {
+	case err == nil:
+		c.gate.outages.settle.Worked()
+	case last, errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrClosed):
+		c.gate.Server.Count(c.endpoint, outcome.Unsettled)
+		logFailure(c.gate.outages.settle, err, append(c.logAttrs(), slog.Int64("cost", cost), slog.Int64("reservation", reserved.Cost))...)
+	default:
+		return false
+	}
+	return true
 }
 
 const settlePause = 100 * time.Millisecond

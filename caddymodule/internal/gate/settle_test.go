@@ -313,21 +313,26 @@ func (f *failing) Settle(ctx context.Context, call store.Call, cost int64) error
 // one that it may have made is not.
 func TestSettleFails(t *testing.T) {
 	t.Parallel()
+	told := telling(200, map[string]string{"Tollgate-Cost": "1"}, nil)
+	away := func(http.ResponseWriter, *http.Request) error { return failure(502) }
 	for name, test := range map[string]struct {
+		next  handlerFunc
 		errs  []error
 		used  int64
 		tries int
 	}{
-		"works again": {[]error{store.ErrUnavailable, store.ErrUnavailable}, 1, 3},
-		"unknown":     {[]error{store.ErrUnknown}, 4, 1},
-		"closed":      {[]error{store.ErrClosed}, 4, 1},
+		"works again":        {told, []error{store.ErrUnavailable, store.ErrUnavailable}, 1, 3},
+		"unknown":            {told, []error{store.ErrUnknown}, 4, 1},
+		"closed":             {told, []error{store.ErrClosed}, 4, 1},
+		"refund works again": {away, []error{store.ErrUnavailable, store.ErrUnavailable}, 0, 3},
+		"unknown refund":     {away, []error{store.ErrUnknown}, 4, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, bearer := reserving(t, nil)
 			fails := &failing{Store: w.store, errs: test.errs}
 			w.store = fails
-			w.next = telling(200, map[string]string{"Tollgate-Cost": "1"}, nil)
+			w.next = test.next
 			w.get(t, rates, bearer)
 			w.gate.Wait()
 			unsettled := 0

@@ -20,10 +20,11 @@ const (
 	Failed    // the service did not answer, or with 5xx; an admitted call counts as both
 	Preflight // a browser asked what a page may do
 
+	Unsettled // the store did not take a refund, or the cost that an answer told
+
 	// Of admitted calls whose answer is to tell the cost.
 	CostUnknown // it does not
 	CostAbove   // the cost is above the reservation
-	Unsettled   // the store has failed, so the reservation stays counted
 
 	Calls int = iota
 )
