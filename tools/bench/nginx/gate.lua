@@ -108,6 +108,7 @@ end
 local function exhausted(endpoint, limit, wait, tomorrow)
 	local resets = os.date("!%Y-%m-%dT%H:%M:%SZ", tomorrow)
 	header["Retry-After"] = wait
+	header["X-Should-Retry"] = "false"
 	limit_fields(endpoint, limit, "0", wait)
 	local calls = limit == "1" and " call" or " calls"
 	return refuse(429, "quota_exceeded",
