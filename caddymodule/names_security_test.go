@@ -45,7 +45,8 @@ func spellings(n int) (all []string) {
 }
 
 // readNode is a server that decodes the path once and twice. Each answer is its
-// route and all that it reads.
+// route and all that it reads. It keeps connections: a POST on one that it closes
+// would get 502.
 const readNode = `
 const http = require('http'), path = require('path');
 http.createServer((request, response) => {
@@ -58,7 +59,7 @@ http.createServer((request, response) => {
 		: last.startsWith('/api/names/') ? 'names' : 'other');
 	const clean = readings.slice(1).map((text) => path.posix.normalize(text.replaceAll('\\', '/')));
 	response.end([route, ...clean].join('\n'));
-}).listen(process.argv[1]);`
+}).listen(process.argv[1]).keepAliveTimeout = 0;`
 
 // readNginx is a server of nginx with its usual settings.
 const readNginx = `daemon off;
