@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -162,6 +164,30 @@ for line in sys.stdin:
 	return lines
 }
 
+// awaitCertificate waits for the certificate of a site, which Caddy makes after it
+// has started. It returns that of Caddy's authority.
+func awaitCertificate(t *testing.T, s *stack.Stack, site string) (root string) {
+	t.Helper()
+	response, err := http.Get(s.Admin() + "/pki/ca/local")
+	must(t, err)
+	defer response.Body.Close()
+	var authority struct {
+		Root string `json:"root_certificate"`
+	}
+	must(t, json.NewDecoder(response.Body).Decode(&authority))
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(authority.Root))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
+	eventually(t, "the certificate of "+site, func() error {
+		response, err := client.Head(site)
+		if err == nil {
+			response.Body.Close()
+		}
+		return err
+	})
+	return authority.Root
+}
+
 // startApache starts Apache with docs/verify/apache.conf.
 func startApache(t *testing.T, s *stack.Stack, address string) {
 	t.Helper()
@@ -173,14 +199,8 @@ func startApache(t *testing.T, s *stack.Stack, address string) {
 	must(t, err)
 	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
 	must(t, os.Chmod(dir, 0o755))
-	response, err := http.Get(s.Admin() + "/pki/ca/local")
-	must(t, err)
-	defer response.Body.Close()
-	var authority struct {
-		Root string `json:"root_certificate"`
-	}
-	must(t, json.NewDecoder(response.Body).Decode(&authority))
-	must(t, os.WriteFile(filepath.Join(dir, "gate.crt"), []byte(authority.Root), 0o644))
+	root := awaitCertificate(t, s, strings.Replace(s.Control(), "http:", "https:", 1))
+	must(t, os.WriteFile(filepath.Join(dir, "gate.crt"), []byte(root), 0o644))
 	must(t, os.WriteFile(filepath.Join(dir, "apache"), []byte("hello"), 0o644))
 	documented := read(t, filepath.Join(stack.Root(), "docs", "verify", "apache.conf"))
 	for old, new := range map[string]string{

@@ -47,6 +47,7 @@ git config --global user.email ada@example.com
 git config --global init.defaultBranch main
 git config --global credential.helper '!f() { test "$1" != get || { echo username=any; echo "password=$KEY"; }; }; f'
 `)
+	awaitCertificate(t, s, sites[1])
 	for i, site := range sites {
 		scheme, host, _ := strings.Cut(site, "://")
 		// as prints the URL of the repository with a user name and a password.
