@@ -58,8 +58,8 @@ func TestLogAgrees(t *testing.T) {
 			check(t, s.Restart())
 		}},
 		{"RepliesAreCut", func(t testing.TB, _ *redistest.Server, p *redistest.Proxy) {
-			p.CutReplies(2)
 			dials := p.Dials()
+			p.CutReplies(2)
 			await(t, "new connections", func() bool { return p.Dials() > dials+2 })
 			check(t, p.Resume())
 		}},

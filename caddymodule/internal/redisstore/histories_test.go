@@ -134,8 +134,9 @@ func (r *recorder) do(client int, o operation) (got outcome, happened bool) {
 	return got, true
 }
 
-// lose waits until the reply of an operation is lost.
-func (r *recorder) lose() {
+// lose begins a fault and waits until the reply of an operation is lost. It can
+// be lost before fault returns.
+func (r *recorder) lose(fault func()) {
 	r.Helper()
 	count := func() int {
 		r.mu.Lock()
@@ -143,6 +144,7 @@ func (r *recorder) lose() {
 		return r.unknown
 	}
 	before := count()
+	fault()
 	await(r, "a lost reply", func() bool { return count() > before })
 }
 
@@ -190,13 +192,11 @@ func TestHistories(t *testing.T) {
 			check(r, s.Restart())
 		}},
 		{"RepliesAreLost", func(r *recorder, _ *redistest.Server, p *redistest.Proxy) {
-			p.CutReplies(1)
-			r.lose()
+			r.lose(func() { p.CutReplies(1) })
 			check(r, p.Resume())
 		}},
 		{"NetworkStalls", func(r *recorder, _ *redistest.Server, p *redistest.Proxy) {
-			p.Stall()
-			r.lose()
+			r.lose(p.Stall)
 			check(r, p.Resume())
 		}},
 	} {
