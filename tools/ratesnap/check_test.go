@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	snapshotPath = "../../upstream/rates/snapshot.csv"
-	manifestPath = "../../upstream/rates/SNAPSHOT.json"
+	snapshotPath = "../../upstream/rates/indicative.csv"
+	manifestPath = "../../upstream/rates/INDICATIVE.json"
 )
 
 // The snapshot that the upstream embeds is the one its manifest describes.

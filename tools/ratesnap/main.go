@@ -7,7 +7,7 @@
 //	npm view '@fawazahmed0/currency-api@>=0' version dist.integrity --json > releases.json
 //	npm pack --pack-destination tarballs @fawazahmed0/currency-api@2026.9.29   (and so on)
 //	go run ./tools/ratesnap -releases releases.json -in tarballs \
-//		-out upstream/rates/snapshot.csv -manifest upstream/rates/SNAPSHOT.json
+//		-out upstream/rates/indicative.csv -manifest upstream/rates/INDICATIVE.json
 //
 // The same tarballs always give the same bytes. A tarball whose SHA-512 is
 // not the one that the registry published is refused. Values stay decimal
@@ -39,8 +39,8 @@ func run(args []string, output io.Writer) error {
 	flags := flag.NewFlagSet("ratesnap", flag.ContinueOnError)
 	releases := flags.String("releases", "", "versions and integrity hashes, as npm view prints them")
 	in := flags.String("in", "", "folder of the tarballs")
-	out := flags.String("out", "upstream/rates/snapshot.csv", "the snapshot")
-	manifest := flags.String("manifest", "upstream/rates/SNAPSHOT.json", "its manifest")
+	out := flags.String("out", "upstream/rates/indicative.csv", "the snapshot")
+	manifest := flags.String("manifest", "upstream/rates/INDICATIVE.json", "its manifest")
 	commit := flags.String("commit", "", "the commit of this generator, for the manifest")
 	check := flags.Bool("check", false, "check the snapshot instead of making it")
 	if err := flags.Parse(args); err != nil {

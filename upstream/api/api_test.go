@@ -80,10 +80,10 @@ func fixture(t testing.TB) *rates.Dataset {
 		set(f[0], "JPY", f[3], rates.SourceECB)
 	}
 	for _, day := range []string{"2026-09-22", "2026-09-25"} {
-		set(day, "AED", "4.29712345", rates.SourceSnapshot)
-		set(day, "KWD", "0.35712345678", rates.SourceSnapshot)
-		set(day, "VND", "30912.4412", rates.SourceSnapshot)
-		set(day, "XAU", "0.000312345678", rates.SourceSnapshot)
+		set(day, "AED", "4.29712345", rates.SourceIndicative)
+		set(day, "KWD", "0.35712345678", rates.SourceIndicative)
+		set(day, "VND", "30912.4412", rates.SourceIndicative)
+		set(day, "XAU", "0.000312345678", rates.SourceIndicative)
 	}
 	return b.Build()
 }

@@ -47,7 +47,7 @@ func TestCurrencies(t *testing.T) {
 		}
 	}
 	if dinar := list.Currencies[4]; dinar.MinorUnit == nil || *dinar.MinorUnit != 3 || dinar.Numeric != "414" ||
-		dinar.StartDate != "2026-09-22" || dinar.EndDate != "2026-09-25" || dinar.Source != "snapshot" || dinar.Symbol == "" || dinar.Name == "" {
+		dinar.StartDate != "2026-09-22" || dinar.EndDate != "2026-09-25" || dinar.Source != "indicative" || dinar.Symbol == "" || dinar.Name == "" {
 		t.Errorf("got %+v for the Kuwaiti dinar", dinar)
 	}
 	if gold := list.Currencies[7]; gold.MinorUnit != nil {
@@ -59,7 +59,7 @@ func TestCurrencies(t *testing.T) {
 // currency of the real table falls out of what the document promises.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
-	snapshot, err := rates.Snapshot()
+	snapshot, err := rates.Indicative()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func exampleRates(t testing.TB) *rates.Dataset {
 		{"2026-09-23", rates.SourceECB, "GBP 0.87402 JPY 174.11 USD 1.1779"},
 		{"2026-09-24", rates.SourceECB, "GBP 0.87288 JPY 174.02 USD 1.1732"},
 		{"2026-09-25", rates.SourceECB, "GBP 0.87245 JPY 174.60 USD 1.1701"},
-		{"2026-09-25", rates.SourceSnapshot, "KWD 0.35712345678 XAU 0.000312345678"},
+		{"2026-09-25", rates.SourceIndicative, "KWD 0.35712345678 XAU 0.000312345678"},
 	} {
 		day, err := civil.Parse(line.day)
 		if err != nil {

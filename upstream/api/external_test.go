@@ -46,7 +46,7 @@ func TestLoginIsAsDescribed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	provider, err := ecb.Open(ecb.Options{Base: new(rates.Builder).Build()})
+	provider, err := ecb.Open(ecb.Options{Indicative: new(rates.Builder).Build()})
 	if err != nil {
 		t.Fatal(err)
 	}

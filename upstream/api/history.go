@@ -53,19 +53,15 @@ func (s *service) listHistory(in *historyInput) (*history, *apierror.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	series := m.data.Series(r)
-	if len(series) == 0 {
-		return nil, apierror.New(http.StatusNotFound, codeNoRate,
-			fmt.Sprintf("There is no rate for %s, %s from %s to %s.", r.From, r.To, r.Start, r.End))
-	}
-	answer := &history{
-		From: r.From, To: r.To, StartDate: r.Start, EndDate: r.End,
-		Group: in.Group, Count: len(series), Rates: make([]historyPoint, len(series)),
-	}
+	answer := &history{From: r.From, To: r.To[0], StartDate: r.Start, EndDate: r.End, Group: in.Group}
 	var source rates.Source
-	for i, point := range series {
-		source |= point.Source
-		answer.Rates[i] = historyPoint{point.Date, number{point.Rate}, point.Filled}
+	for row := range m.data.Series(r) {
+		source |= row.Source
+		answer.Rates = append(answer.Rates, historyPoint{row.Date, number{row.Rates[0].Rate}, row.Filled})
+	}
+	if answer.Count = len(answer.Rates); answer.Count == 0 {
+		return nil, apierror.New(http.StatusNotFound, codeNoRate,
+			fmt.Sprintf("There is no rate for %s, %s from %s to %s.", r.From, r.To[0], r.Start, r.End))
 	}
 	answer.Source = source.String()
 	return answer, nil
@@ -78,9 +74,11 @@ func (m moment) historyRange(in *historyInput) (rates.Range, *apierror.Error) {
 	if r.From, err = currency.Parse(in.From); err != nil {
 		return r, invalidCurrency(in.From)
 	}
-	if r.To, err = currency.Parse(in.To); err != nil {
+	to, err := currency.Parse(in.To)
+	if err != nil {
 		return r, invalidCurrency(in.To)
 	}
+	r.To = []currency.Code{to}
 	start, refusal := m.date(in.StartDate)
 	if refusal != nil {
 		return r, refusal
@@ -100,10 +98,10 @@ func (m moment) historyRange(in *historyInput) (rates.Range, *apierror.Error) {
 	if first.IsZero() && !end.IsZero() {
 		first = end - defaultHistory + 1
 	}
-	if refusal := m.known(first, r.From, r.To); refusal != nil {
+	if refusal := m.known(first, r.From, to); refusal != nil {
 		return r, refusal
 	}
-	r.Start, r.End, refusal = m.bounds(start, end, r.From, r.To)
+	r.Start, r.End, refusal = m.bounds(start, end, r.From, to)
 	return r, refusal
 }
 

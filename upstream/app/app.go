@@ -154,15 +154,20 @@ func (c Config) OpenDatabase(ctx context.Context) (*database.Store, error) {
 
 // OpenRates reads the embedded rates and those in the data directory.
 func (c Config) OpenRates(logger *slog.Logger) (*ecb.Provider, error) {
-	base, err := rates.Snapshot()
+	bank, err := ecb.Embedded()
 	if err != nil {
-		return nil, fmt.Errorf("reading embedded rates: %w", err)
+		return nil, err
+	}
+	indicative, err := rates.Indicative()
+	if err != nil {
+		return nil, err
 	}
 	return ecb.Open(ecb.Options{
-		Base:      base,
-		Directory: filepath.Join(c.Directory, "rates"),
-		URL:       c.RatesURL,
-		Logger:    logger,
+		Indicative: indicative,
+		Bank:       bank,
+		Directory:  filepath.Join(c.Directory, "rates"),
+		URL:        c.RatesURL,
+		Logger:     logger,
 	})
 }
 

@@ -82,12 +82,16 @@ func (d *Dataset) append(day civil.Date, c cell) {
 		s.first = day
 	}
 	s.last, s.source = day, c.source
+	if c.source == SourceECB {
+		s.lastOfBank = day
+	}
 }
 
 // finish seals a dataset after its last cell.
 func (d *Dataset) finish() *Dataset {
 	d.starts = append(d.starts, uint32(len(d.cells)))
 	d.cells = slices.Clip(d.cells)
+	d.sources = AllSources
 	d.version = d.hash()
 	return d
 }

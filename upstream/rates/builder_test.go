@@ -2,6 +2,7 @@ package rates_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -33,7 +34,7 @@ func TestNoRateBeforeTheEuro(t *testing.T) {
 		day := civil.Date(on)
 		var b rates.Builder
 		b.Set(day, "USD", value(t, "1.1"), rates.SourceECB)
-		b.Set(day-1, "USD", value(t, "1.1"), rates.SourceSnapshot)
+		b.Set(day-1, "USD", value(t, "1.1"), rates.SourceIndicative)
 		b.Set(first, "USD", value(t, "1.1789"), rates.SourceECB)
 		data := b.Build()
 		for _, codes := range [][]currency.Code{nil, {"EUR"}, {"EUR", "USD"}} {
@@ -42,13 +43,13 @@ func TestNoRateBeforeTheEuro(t *testing.T) {
 			}
 		}
 		for _, group := range []rates.Group{rates.Daily, rates.Weekly, rates.Monthly} {
-			r := rates.Range{From: "EUR", To: "USD", Start: day - 29, End: day, Group: group, FillPrevious: true}
-			if got := data.Series(r); len(got) > 0 {
+			r := rates.Range{From: "EUR", To: []currency.Code{"USD"}, Start: day - 29, End: day, Group: group, FillPrevious: true}
+			if got := slices.Collect(data.Series(r)); len(got) > 0 {
 				t.Fatalf("%d: got %v", on, got)
 			}
 			// What begins before the euro begins with it.
 			r.End = first
-			if got := data.Series(r); len(got) != 1 || got[0].Date != first || got[0].Filled {
+			if got := slices.Collect(data.Series(r)); len(got) != 1 || got[0].Date != first || got[0].Filled {
 				t.Fatalf("%d: got %v", on, got)
 			}
 		}

@@ -31,6 +31,8 @@ type Dataset struct {
 	starts []uint32     // starts[i] to starts[i+1] are the cells of days[i]
 	cells  []cell       // by day, then by column
 
+	// sources are those whose values are used: see From.
+	sources Source
 	version string
 }
 
@@ -45,11 +47,12 @@ type cell struct {
 
 func (c cell) value() Value { return Value{c.coefficient, c.exponent} }
 
-// span is the first and last day that quote a currency, and the source of
-// the last.
+// span is the first and last day that quote a currency, the source of the
+// last, and the last day of the bank.
 type span struct {
 	first, last civil.Date
 	source      Source
+	lastOfBank  civil.Date
 }
 
 // Listing is the first and last day with a rate of a currency.
@@ -57,9 +60,21 @@ type Listing struct {
 	Code currency.Code
 	// First and Last are the first and last day with a rate.
 	First, Last civil.Date
-	// Source is the source of the rate of the last day.
+	// Source is the one that the currency is in now: the bank, if its newest
+	// publication has it; or else a parity, if the last rate is one.
 	Source Source
 }
+
+// From returns the dataset without the values of other sources. It has the
+// same version.
+func (d *Dataset) From(sources Source) *Dataset {
+	view := *d
+	view.sources = sources
+	return &view
+}
+
+// uses reports whether a value may be used: all its sources are chosen.
+func (d *Dataset) uses(c cell) bool { return c.source&^d.sources == 0 }
 
 // Version identifies the content: two datasets have the same version if and
 // only if their values are equal. It is 32 hexadecimal digits.
@@ -92,13 +107,25 @@ func (d *Dataset) Listings() []Listing {
 	if len(d.days) == 0 {
 		return nil
 	}
+	var lastOfBank civil.Date
+	for _, s := range d.spans {
+		lastOfBank = max(lastOfBank, s.lastOfBank)
+	}
 	list := make([]Listing, 0, len(d.codes)+1)
 	for i, code := range d.codes {
-		s := d.spans[i]
-		list = append(list, Listing{code, s.first, s.last, s.source})
+		s, source := d.spans[i], d.spans[i].source
+		switch {
+		case lastOfBank != 0 && s.lastOfBank == lastOfBank:
+			source = SourceECB
+		case source&SourceParity != 0:
+			source = SourceParity
+		}
+		list = append(list, Listing{code, s.first, s.last, source})
 	}
-	newest := Day{d, len(d.days) - 1}
-	euro := Listing{currency.Euro, d.days[0], newest.Date(), newest.Source(currency.Euro)}
+	euro := Listing{currency.Euro, d.days[0], d.Newest(), SourceECB}
+	if lastOfBank == 0 {
+		euro.Source = SourceIndicative
+	}
 	at := sort.Search(len(list), func(i int) bool { return list[i].Code > currency.Euro })
 	return slices.Insert(list, at, euro)
 }
@@ -188,13 +215,15 @@ func (d *Dataset) before(day civil.Date) int {
 	return i - 1
 }
 
+// quotesAll reports whether a day quotes all columns; without columns, whether
+// it quotes any.
 func (d *Dataset) quotesAll(i int, columns []uint16) bool {
 	for _, column := range columns {
-		if _, found := find(d.row(i), column); !found {
+		if c, found := find(d.row(i), column); !found || !d.uses(c) {
 			return false
 		}
 	}
-	return true
+	return len(columns) > 0 || slices.ContainsFunc(d.row(i), d.uses)
 }
 
 // column returns the number of a code, if it is quoted on any day.
@@ -211,6 +240,7 @@ func (d *Dataset) row(i int) []cell {
 // finder finds a currency in the rows of a dataset. Its column is looked
 // up once, for all rows.
 type finder struct {
+	data   *Dataset
 	column uint16
 	euro   bool
 	known  bool
@@ -218,7 +248,7 @@ type finder struct {
 
 func (d *Dataset) finder(code currency.Code) finder {
 	column, known := d.column(code)
-	return finder{column, code == currency.Euro, known}
+	return finder{d, column, code == currency.Euro, known}
 }
 
 // in returns the value of the currency in a row. The euro's is 1, and no
@@ -230,7 +260,8 @@ func (f finder) in(row []cell) (cell, bool) {
 	case !f.known:
 		return cell{}, false
 	}
-	return find(row, f.column)
+	c, found := find(row, f.column)
+	return c, found && f.data.uses(c)
 }
 
 // find returns the value of a column in a row.

@@ -25,8 +25,8 @@ func build(t interface {
 			t.Fatal(err)
 		}
 		source := rates.SourceECB
-		if fields[3] == "snapshot" {
-			source = rates.SourceSnapshot
+		if fields[3] == "indicative" {
+			source = rates.SourceIndicative
 		}
 		b.Set(day, currency.Code(fields[1]), value(t, fields[2]), source)
 	}
@@ -62,7 +62,7 @@ func date(t *testing.T, text string) civil.Date {
 func TestAt(t *testing.T) {
 	t.Parallel()
 	data := build(t,
-		"2026-04-10 USD 1.1 ECB", "2026-04-10 KES 150 snapshot",
+		"2026-04-10 USD 1.1 ECB", "2026-04-10 KES 150 indicative",
 		"2026-04-13 USD 1.2 ECB",
 		"2026-05-20 USD 1.3 ECB",
 	)
@@ -122,7 +122,7 @@ func TestAtEndsWithTheCurrency(t *testing.T) {
 // Without a date the newest rate is used, of any age; the answer has its date.
 func TestLatest(t *testing.T) {
 	t.Parallel()
-	data := build(t, "2025-01-02 KES 150 snapshot", "2025-01-02 USD 1.1 snapshot", "2026-04-13 USD 1.2 ECB")
+	data := build(t, "2025-01-02 KES 150 indicative", "2025-01-02 USD 1.1 indicative", "2026-04-13 USD 1.2 ECB")
 	for want, codes := range map[string][]currency.Code{
 		"2026-04-13": {"USD", "EUR"},
 		"2025-01-02": {"USD", "KES"},
@@ -154,14 +154,14 @@ func TestEmptyDataset(t *testing.T) {
 	}
 }
 
-func TestMerge(t *testing.T) {
+func TestOverlay(t *testing.T) {
 	t.Parallel()
 	snapshot := build(t,
-		"2026-04-10 KES 150 snapshot", "2026-04-10 USD 1.09 snapshot",
-		"2026-04-11 KES 151 snapshot", "2026-04-11 USD 1.10 snapshot",
+		"2026-04-10 KES 150 indicative", "2026-04-10 USD 1.09 indicative",
+		"2026-04-11 KES 151 indicative", "2026-04-11 USD 1.10 indicative",
 	)
 	bank := build(t, "2026-04-10 USD 1.1 ECB", "2026-04-13 USD 1.2 ECB")
-	merged := rates.Merge(snapshot, bank)
+	merged := rates.Overlay(snapshot, bank)
 
 	tests := []struct {
 		on, usd string
@@ -169,9 +169,9 @@ func TestMerge(t *testing.T) {
 		codes   []currency.Code
 	}{
 		// Both have the day: the bank's dollar, the snapshot's shilling.
-		{"2026-04-10", "1.1", rates.SourceECB | rates.SourceSnapshot, []currency.Code{"EUR", "KES", "USD"}},
+		{"2026-04-10", "1.1", rates.SourceECB | rates.SourceIndicative, []currency.Code{"EUR", "KES", "USD"}},
 		// One of them has it: that one alone answers.
-		{"2026-04-11", "1.1", rates.SourceSnapshot, []currency.Code{"EUR", "KES", "USD"}},
+		{"2026-04-11", "1.1", rates.SourceIndicative, []currency.Code{"EUR", "KES", "USD"}},
 		{"2026-04-13", "1.2", rates.SourceECB, []currency.Code{"EUR", "USD"}},
 	}
 	for _, test := range tests {
@@ -196,11 +196,91 @@ func TestMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	for pair, want := range map[[2]currency.Code]string{
-		{"EUR", "USD"}: "ECB", {"USD", "KES"}: "ECB+snapshot", {"KES", "EUR"}: "snapshot", {"EUR", "EUR"}: "ECB",
+		{"EUR", "USD"}: "ECB", {"USD", "KES"}: "ECB+indicative", {"KES", "EUR"}: "indicative", {"EUR", "EUR"}: "ECB",
 	} {
 		if got := day.Source(pair[0], pair[1]).String(); got != want {
 			t.Errorf("%v: got %s, want %s", pair, got, want)
 		}
+	}
+}
+
+// The bank comes first, then a parity, then the indicative value. A parity has
+// the source of its base, too.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	indicative := build(t,
+		"2026-04-10 KES 150 indicative", "2026-04-10 USD 1.09 indicative", "2026-04-10 BZD 2.3 indicative",
+		"2026-04-11 USD 1.10 indicative", "2026-04-12 KES 151 indicative",
+	)
+	data := rates.Merge(indicative, build(t, "2026-04-10 USD 1.1 ECB", "2026-04-13 USD 1.2 ECB"))
+	for _, test := range []struct{ date, from, to, rate, source string }{
+		{"2026-04-10", "EUR", "USD", "1.1", "ECB"},
+		{"2026-04-10", "USD", "BZD", "2", "ECB+parity"},
+		{"2026-04-10", "BZD", "XOF", "298.162272727", "ECB+parity"},
+		{"2026-04-10", "EUR", "XOF", "655.957", "parity"},
+		{"2026-04-10", "XPF", "EUR", "0.00838", "parity"},
+		{"2026-04-10", "KYD", "USD", "1.2", "ECB+parity"},
+		{"2026-04-10", "BZD", "KES", "68.1818181818", "ECB+parity+indicative"},
+		{"2026-04-11", "USD", "BZD", "2", "parity+indicative"},
+		{"2026-04-12", "XOF", "KES", "0.230198016028", "parity+indicative"},
+		{"2026-04-12", "EUR", "BZD", "", ""},
+		{"2026-04-13", "USD", "AED", "3.6725", "ECB+parity"},
+	} {
+		day, found := data.On(date(t, test.date))
+		if !found {
+			t.Fatalf("no rates on %s", test.date)
+		}
+		from, to := currency.Code(test.from), currency.Code(test.to)
+		got, err := day.Rate(from, to)
+		if test.rate == "" {
+			if !errors.Is(err, rates.ErrNoRate) {
+				t.Errorf("%v: got %s, %v, want ErrNoRate", test, got, err)
+			}
+			continue
+		}
+		if err != nil || got.String() != test.rate || day.Source(from, to).String() != test.source {
+			t.Errorf("%v: got %s of %s, %v", test, got, day.Source(from, to), err)
+		}
+	}
+	if version := data.Version(); version == indicative.Version() || version != data.From(rates.SourceECB).Version() {
+		t.Errorf("got version %s", version)
+	}
+}
+
+// From leaves out every value that needs another source, and nothing else.
+func TestFrom(t *testing.T) {
+	t.Parallel()
+	data := rates.Merge(
+		build(t, "2026-04-10 KES 150 indicative", "2026-04-11 KES 151 indicative", "2026-04-11 USD 1.15 indicative"),
+		build(t, "2026-04-10 USD 1.1 ECB"))
+	for _, test := range []struct {
+		sources rates.Source
+		codes   []currency.Code
+		want    string
+	}{
+		{rates.SourceECB, []currency.Code{"EUR", "USD"}, "2026-04-10"},
+		{rates.SourceECB, []currency.Code{"EUR"}, "2026-04-10"},
+		{rates.SourceECB, nil, "2026-04-10"},
+		{rates.SourceECB, []currency.Code{"USD", "BZD"}, ""},
+		{rates.SourceECB | rates.SourceParity, []currency.Code{"USD", "BZD"}, "2026-04-10"},
+		{rates.SourceParity, []currency.Code{"EUR", "XOF"}, "2026-04-11"},
+		{rates.SourceParity, []currency.Code{"USD", "BZD"}, ""},
+		{rates.SourceParity | rates.SourceIndicative, []currency.Code{"USD", "BZD"}, "2026-04-11"},
+		{rates.SourceIndicative, []currency.Code{"KES", "EUR"}, "2026-04-11"},
+		{rates.AllSources, []currency.Code{"KES", "USD"}, "2026-04-11"},
+		{0, nil, ""},
+	} {
+		day, err := data.From(test.sources).Latest(test.codes...)
+		if test.want == "" && !errors.Is(err, rates.ErrNoRate) || test.want != "" && (err != nil || day.Date().String() != test.want) {
+			t.Errorf("%s of %s: got %v, want %q", test.codes, test.sources, err, test.want)
+		}
+	}
+	day, err := data.From(rates.SourceECB).Latest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := codesOf(t, day); !slices.Equal(got, []currency.Code{"EUR", "USD"}) || day.Source() != rates.SourceECB {
+		t.Errorf("got %v of %s", got, day.Source())
 	}
 }
 
@@ -223,8 +303,8 @@ func TestNoValueIsNotSet(t *testing.T) {
 func TestListings(t *testing.T) {
 	t.Parallel()
 	data := build(t,
-		"2026-04-10 BGN 1.95583 ECB", "2026-04-10 USD 1.1 snapshot",
-		"2026-04-13 USD 1.2 ECB", "2026-04-14 KES 150 snapshot",
+		"2026-04-10 BGN 1.95583 ECB", "2026-04-10 USD 1.1 indicative",
+		"2026-04-13 USD 1.2 ECB", "2026-04-14 KES 150 indicative",
 	)
 	var got []string
 	for _, l := range data.Listings() {
@@ -232,8 +312,8 @@ func TestListings(t *testing.T) {
 	}
 	want := []string{
 		"BGN 2026-04-10 2026-04-10 ECB",
-		"EUR 2026-04-10 2026-04-14 snapshot",
-		"KES 2026-04-14 2026-04-14 snapshot",
+		"EUR 2026-04-10 2026-04-14 ECB",
+		"KES 2026-04-14 2026-04-14 indicative",
 		"USD 2026-04-10 2026-04-13 ECB",
 	}
 	if !slices.Equal(got, want) {
@@ -264,7 +344,7 @@ func TestVersion(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"another value":    {base[0], base[1], "2026-04-13 USD 1.21 ECB"},
 		"another scale":    {base[0], base[1], "2026-04-13 USD 12 ECB"},
-		"another source":   {base[0], base[1], "2026-04-13 USD 1.2 snapshot"},
+		"another source":   {base[0], base[1], "2026-04-13 USD 1.2 indicative"},
 		"another day":      {base[0], base[1], "2026-04-14 USD 1.2 ECB"},
 		"another currency": {base[0], base[1], "2026-04-13 GBP 1.2 ECB"},
 		"one less":         base[:2],

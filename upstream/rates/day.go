@@ -50,7 +50,7 @@ func (d Day) Date() civil.Date { return d.data.days[d.index] }
 func (d Day) Source(codes ...currency.Code) Source {
 	var all, some Source
 	for _, code := range codes {
-		if c, found := d.lookup(code); found && code != currency.Euro {
+		if c, found := d.lookup(code); found {
 			some |= c.source
 		}
 	}
@@ -58,10 +58,12 @@ func (d Day) Source(codes ...currency.Code) Source {
 		return some
 	}
 	for _, c := range d.data.row(d.index) {
-		all |= c.source
+		if d.data.uses(c) {
+			all |= c.source
+		}
 	}
-	if len(codes) > 0 && all&SourceECB != 0 {
-		return SourceECB
+	if len(codes) > 0 {
+		return all.best()
 	}
 	return all
 }
@@ -70,7 +72,7 @@ func (d Day) Source(codes ...currency.Code) Source {
 func (d Day) Values() iter.Seq2[currency.Code, Value] {
 	return func(yield func(currency.Code, Value) bool) {
 		for _, c := range d.data.row(d.index) {
-			if !yield(d.data.codes[c.column], c.value()) {
+			if d.data.uses(c) && !yield(d.data.codes[c.column], c.value()) {
 				return
 			}
 		}
@@ -124,12 +126,14 @@ func (d Day) table(from Value) []Quote {
 	row := d.data.row(d.index)
 	quotes := make([]Quote, 0, len(row)+1)
 	for _, c := range row {
-		quotes = append(quotes, Quote{d.data.codes[c.column], quotient(c.value(), from)})
+		if d.data.uses(c) {
+			quotes = append(quotes, Quote{d.data.codes[c.column], quotient(c.value(), from)})
+		}
 	}
 	at, _ := slices.BinarySearchFunc(quotes, currency.Euro, func(q Quote, code currency.Code) int {
 		return cmp.Compare(q.Code, code)
 	})
-	return slices.Insert(quotes, at, Quote{currency.Euro, quotient(Value{coefficient: 1}, from)})
+	return slices.Insert(quotes, at, Quote{currency.Euro, quotient(one, from)})
 }
 
 // Convert returns amount of from in to. It is ErrNoRate if the day lacks

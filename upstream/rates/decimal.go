@@ -28,6 +28,8 @@ var ErrAmount = errors.New("not an amount: want a plain number above zero, up to
 // The contexts of all arithmetic. Their methods do not change them, so they
 // may be shared.
 var (
+	rateContext   = context(rateDigits)
+	valueContext  = context(maxValueDigits)
 	resultContext = context(resultDigits)
 	exactContext  = context(exactDigits)
 )
@@ -63,6 +65,9 @@ func (d Decimal) Append(to []byte) []byte {
 	}
 	var buffer [20]byte
 	digits := strconv.AppendUint(buffer[:0], d.number.Coeff.Uint64(), 10)
+	if d.number.Negative { // a change
+		to = append(to, '-')
+	}
 	point := len(digits) + int(d.number.Exponent)
 	if point <= 0 {
 		return append(zeros(append(to, "0."...), -point), digits...)

@@ -10,28 +10,27 @@
 // to twelve significant digits, half-even. So the rates of a day never
 // contradict each other: a→b→c→a is 1, except for that rounding.
 //
-// # Two sources
+// # Three sources
 //
-// A vector's values come from the embedded snapshot (about 155 currencies,
-// indicative, republished market rates on scattered days, weekends among
-// them) and from the European Central Bank (about 30 currencies, each
-// working day since 1999). A vector never has values of another day: it would
-// have cross rates that never existed. If a day lacks a currency, the newest
-// earlier day that has all of them is used (see Dataset.At).
+// Each value is of the first source that has one for the day and currency:
 //
-// On a day with values of the bank, those replace the values of the snapshot,
-// for each currency (see Merge). A day without them, for example a Sunday, has
-// the snapshot's values, and its source says so.
+//  1. The European Central Bank: about 30 currencies, each working day since
+//     1999 (package ecb).
+//  2. A parity: a fixed rate with an authority that says so, exact through the
+//     value of its base on that day (parities.csv).
+//  3. The indicative snapshot: republished market rates of the other
+//     currencies on scattered days, and of all on days without the bank
+//     (indicative.csv).
+//
+// Merge brings them together. A vector never has values of another day: it
+// would have cross rates that never existed. If a day lacks a currency, the
+// newest earlier day that has all of them is used (see Dataset.At).
 //
 // # Tables
 //
-// A day may lack currencies. There are three kinds of days: with both sources;
-// with the bank's currencies only, which are most days since 1999 and usually
-// the newest; and with the snapshot only.
-//
 // The rate of a pair is that of the newest day that quotes both. A table is
 // the vector of the newest day that quotes its base: Latest("EUR") is usually
-// a day with the bank's thirty currencies, and a hundred others have a rate
+// a day with the bank's currencies and the parities, and the others have a rate
 // only on an older day. To get a day with a certain currency, name it.
 //
 // # Numbers

@@ -1,20 +1,66 @@
 package rates
 
-// Merge returns a dataset with the values of both. For one day and currency, a
-// value of the bank replaces one of the snapshot; of the same source, over
-// replaces the other.
-func Merge(base, over *Dataset) *Dataset {
-	merged := Builder{entries: make([]entry, 0, len(base.cells)+len(over.cells))}
-	for _, source := range []Source{SourceSnapshot, SourceECB} {
-		for _, data := range []*Dataset{base, over} {
-			for i, day := range data.days {
-				for _, c := range data.row(i) {
-					if c.source == source {
-						merged.Set(day, data.codes[c.column], c.value(), source)
-					}
+import (
+	"slices"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+)
+
+// Merge returns the rates of all sources: for each day and currency the value
+// of the bank, or else that of a parity, or else the indicative one. A parity
+// needs the value of its base on that day, and a base is no parity itself.
+func Merge(indicative, bank *Dataset) *Dataset {
+	var codes []currency.Code
+	for p := range Parities() {
+		codes = append(codes, p.Code)
+	}
+	return combine(indicative, bank, codes, (*Dataset).addParities)
+}
+
+// Overlay returns the values of both datasets. For one day and currency it has
+// the value of over.
+func Overlay(base, over *Dataset) *Dataset {
+	return combine(base, over, nil, func(*Dataset, civil.Date, []cell) {})
+}
+
+// combine puts one dataset over another, and lets more add to the vector of
+// each day. A vector has a cell for each column, and an empty one without a
+// source. More adds values of these codes.
+func combine(base, over *Dataset, codes []currency.Code, more func(*Dataset, civil.Date, []cell)) *Dataset {
+	d := &Dataset{codes: slices.Concat(base.codes, over.codes, codes)}
+	slices.Sort(d.codes)
+	d.codes = slices.Compact(d.codes)
+	d.spans = make([]span, len(d.codes))
+	columns := [2][]uint16{d.columns(base.codes), d.columns(over.codes)}
+	days := slices.Concat(base.days, over.days)
+	slices.Sort(days)
+	vector := make([]cell, len(d.codes))
+	for _, day := range slices.Compact(days) {
+		clear(vector)
+		for i, from := range [2]*Dataset{base, over} {
+			if found, ok := from.On(day); ok {
+				for _, c := range from.row(found.index) {
+					c.column = columns[i][c.column]
+					vector[c.column] = c
 				}
 			}
 		}
+		more(d, day, vector)
+		for _, c := range vector {
+			if c.source != 0 {
+				d.append(day, c)
+			}
+		}
 	}
-	return merged.Build()
+	return d.finish()
+}
+
+// columns returns the column of each code.
+func (d *Dataset) columns(codes []currency.Code) []uint16 {
+	columns := make([]uint16, len(codes))
+	for i, code := range codes {
+		columns[i], _ = d.column(code)
+	}
+	return columns
 }

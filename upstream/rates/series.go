@@ -1,6 +1,9 @@
 package rates
 
 import (
+	"cmp"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
@@ -19,56 +22,64 @@ const (
 	Monthly
 )
 
-// Range selects the rates of a pair in a range of days.
+// Range selects the rates of currencies in a range of days.
 type Range struct {
-	From, To currency.Code
+	From currency.Code
+	To   []currency.Code
 	// Start and End are the first and the last day, both included.
 	Start, End civil.Date
 	Group      Group
 	// FillPrevious fills a period without a rate with the newest rate before
 	// its end, at most LookBack days old. Without it such a period has no
-	// point. Periods after the last day of a currency are never filled.
+	// rate. Periods after the last day of a currency are never filled.
 	FillPrevious bool
 }
 
-// Point is a rate of a series.
-type Point struct {
-	// Date is the day of the rate. With Filled it is the last day of a
+// Row has the rates of a series for one day.
+type Row struct {
+	// Date is the day of the rates. With Filled it is the last day of a
 	// period that has no rate of its own.
-	Date   civil.Date
-	Rate   Decimal
+	Date civil.Date
+	// Rates are in the order of Range.To, without those that the day lacks.
+	Rates  []Quote
 	Source Source
-	// Filled is true for the rate of an earlier day.
+	// Filled is true if a rate is of an earlier day.
 	Filled bool
 }
 
-// Series returns the points of a range, by ascending date. The range ends at
-// the latest with the last day of its currencies. Of weeks and months at its
-// ends it has only the days inside. The rate of a week or month is the last
-// one of the period, not an average.
-func (d *Dataset) Series(r Range) []Point {
-	if len(d.days) == 0 {
-		return nil
-	}
-	// Before the first day there is nothing to walk through.
-	r.Start = max(r.Start, d.days[0])
-	r.End = min(r.End, lastDay(r.From, r.To))
-	var points []Point
-	cursor := pairCursor{data: d, from: d.finder(r.From), to: d.finder(r.To), next: d.before(r.Start-LookBack) + 1}
-	for begin := r.Start; begin <= r.End; {
-		end := min(r.Group.end(begin), r.End)
-		met, found := cursor.newest(end)
-		own := found && met.Date() >= begin
-		if own || found && r.FillPrevious && met.Date() >= end-LookBack {
-			point := Point{Date: met.Date(), Rate: quotient(met.to.value(), met.from.value()), Source: met.source()}
-			if !own {
-				point.Date, point.Filled = end, true
-			}
-			points = append(points, point)
+// Series yields the rows of a range, by ascending date. For each currency the
+// range ends at the latest with the last day of it and of From. Of weeks and
+// months at its ends it has only the days inside. The rate of a week or month
+// is the last one of the period, not an average; if it is of another day than
+// that of another currency, it has a row of its own.
+func (d *Dataset) Series(r Range) iter.Seq[Row] {
+	return func(yield func(Row) bool) {
+		if len(d.days) == 0 {
+			return
 		}
-		begin = end + 1
+		// Before the first day there is nothing to walk through.
+		r.Start = max(r.Start, d.days[0])
+		cursors := make([]pairCursor, len(r.To))
+		for i, to := range r.To {
+			cursors[i] = pairCursor{
+				data: d, code: to, from: d.finder(r.From), to: d.finder(to),
+				next: d.before(r.Start-LookBack) + 1, end: min(r.End, lastDay(r.From, to)),
+			}
+		}
+		for begin := r.Start; begin <= r.End; {
+			end := min(r.Group.end(begin), r.End)
+			var rows []Row
+			for i := range cursors {
+				rows = cursors[i].addTo(rows, begin, end, r.FillPrevious)
+			}
+			for _, row := range rows {
+				if !yield(row) {
+					return
+				}
+			}
+			begin = end + 1
+		}
 	}
-	return points
 }
 
 // end returns the last day of the period that a day is in.
@@ -87,9 +98,11 @@ func (g Group) end(day civil.Date) civil.Date {
 // pair.
 type pairCursor struct {
 	data     *Dataset
+	code     currency.Code
 	from, to finder
-	next     int      // the first day not looked at yet
-	last     sighting // of the days looked at, the newest that quotes the pair
+	end      civil.Date // the last day of the pair
+	next     int        // the first day not looked at yet
+	last     sighting   // of the days looked at, the newest that quotes the pair
 }
 
 // sighting is a day with both values of a pair.
@@ -106,6 +119,31 @@ func (s sighting) source() Source {
 	return s.Source(currency.Euro)
 }
 
+// addTo adds the rate of the pair for a period to the rows of the period.
+func (c *pairCursor) addTo(rows []Row, begin, end civil.Date, fill bool) []Row {
+	if end = min(end, c.end); begin > end {
+		return rows
+	}
+	met, found := c.newest(end)
+	own := found && met.Date() >= begin
+	if !own && !(found && fill && met.Date() >= end-LookBack) {
+		return rows
+	}
+	date := end
+	if own {
+		date = met.Date()
+	}
+	at, same := slices.BinarySearchFunc(rows, date, func(row Row, date civil.Date) int { return cmp.Compare(row.Date, date) })
+	if !same {
+		rows = slices.Insert(rows, at, Row{Date: date})
+	}
+	row := &rows[at]
+	row.Rates = append(row.Rates, Quote{c.code, quotient(met.to.value(), met.from.value())})
+	row.Source |= met.source()
+	row.Filled = row.Filled || !own
+	return rows
+}
+
 // newest returns the newest day up to end that quotes the pair, if any. Later
 // calls must have a later end.
 func (c *pairCursor) newest(end civil.Date) (sighting, bool) {
@@ -113,7 +151,7 @@ func (c *pairCursor) newest(end civil.Date) (sighting, bool) {
 		row := c.data.row(c.next)
 		from, haveFrom := c.from.in(row)
 		to, haveTo := c.to.in(row)
-		if haveFrom && haveTo {
+		if haveFrom && haveTo && (!c.from.euro || !c.to.euro || slices.ContainsFunc(row, c.data.uses)) {
 			c.last = sighting{Day{c.data, c.next}, from, to}
 		}
 	}

@@ -16,9 +16,15 @@ import (
 func lines(t *testing.T, data *rates.Dataset, r rates.Range) []string {
 	t.Helper()
 	var list []string
-	for _, p := range data.Series(r) {
-		line := p.Date.String() + " " + p.Rate.String()
-		if p.Filled {
+	for row := range data.Series(r) {
+		line := row.Date.String()
+		for _, quote := range row.Rates {
+			line += " " + quote.Rate.String()
+			if len(r.To) > 1 {
+				line += " " + string(quote.Code)
+			}
+		}
+		if row.Filled {
 			line += " filled"
 		}
 		list = append(list, line)
@@ -67,7 +73,7 @@ func TestSeries(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got := lines(t, data, rates.Range{
-				From: "EUR", To: "USD", Start: date(t, test.start), End: date(t, test.end),
+				From: "EUR", To: []currency.Code{"USD"}, Start: date(t, test.start), End: date(t, test.end),
 				Group: test.group, FillPrevious: test.fill,
 			})
 			if !slices.Equal(got, test.want) {
@@ -77,51 +83,101 @@ func TestSeries(t *testing.T) {
 	}
 	t.Run("only days with both", func(t *testing.T) {
 		t.Parallel()
-		got := lines(t, data, rates.Range{From: "GBP", To: "USD", Start: date(t, "2026-04-01"), End: date(t, "2026-04-30")})
+		got := lines(t, data, rates.Range{From: "GBP", To: []currency.Code{"USD"}, Start: date(t, "2026-04-01"), End: date(t, "2026-04-30")})
 		if want := []string{"2026-04-15 1.35294117647"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 }
 
-// Every point can be had again by asking At for its date; and of a filled
+// A row has all currencies that have a rate of its day. One whose last rate of
+// a week is of another day has its own row.
+func TestSeriesOfMany(t *testing.T) {
+	t.Parallel()
+	data := build(t,
+		"2025-12-29 USD 1.17 ECB", "2025-12-29 BGN 1.9558 ECB", "2025-12-30 BGN 1.9558 ECB",
+		"2026-01-02 USD 1.18 ECB", "2026-01-02 KES 150 indicative",
+	)
+	r := rates.Range{From: "EUR", To: []currency.Code{"USD", "BGN", "KES"}, Start: date(t, "2025-12-29"), End: date(t, "2026-01-04")}
+	for _, test := range []struct {
+		group rates.Group
+		fill  bool
+		want  []string
+	}{
+		{rates.Daily, false, []string{"2025-12-29 1.17 USD 1.9558 BGN", "2025-12-30 1.9558 BGN", "2026-01-02 1.18 USD 150 KES"}},
+		{rates.Daily, true, []string{
+			"2025-12-29 1.17 USD 1.9558 BGN", "2025-12-30 1.17 USD 1.9558 BGN filled", "2025-12-31 1.17 USD 1.9558 BGN filled",
+			"2026-01-01 1.17 USD filled", "2026-01-02 1.18 USD 150 KES", "2026-01-03 1.18 USD 150 KES filled", "2026-01-04 1.18 USD 150 KES filled",
+		}},
+		{rates.Weekly, false, []string{"2025-12-30 1.9558 BGN", "2026-01-02 1.18 USD 150 KES"}},
+		{rates.Monthly, false, []string{"2025-12-29 1.17 USD", "2025-12-30 1.9558 BGN", "2026-01-02 1.18 USD 150 KES"}},
+	} {
+		r.Group, r.FillPrevious = test.group, test.fill
+		if got := lines(t, data, r); !slices.Equal(got, test.want) {
+			t.Errorf("group %d, filled %v: got %q, want %q", test.group, test.fill, got, test.want)
+		}
+	}
+	for row := range data.Series(r) { // a reader may stop
+		if row.Source != rates.SourceECB {
+			t.Errorf("got %+v", row)
+		}
+		break
+	}
+}
+
+// Every rate can be had again by asking At for its date; and of a filled
 // series by days nothing is missing that At has. The days have random
-// holes and both sources, and the lev ends on the way.
+// holes and both sources, any of which may be left out, and the lev ends on the
+// way.
 func TestSeriesAgreesWithAt(t *testing.T) {
 	t.Parallel()
 	start := civil.New(2025, time.December, 1)
 	rapid.Check(t, func(t *rapid.T) {
-		data := rates.Merge(drawn(t, rates.SourceSnapshot, start-30, start+90), drawn(t, rates.SourceECB, start-30, start+90))
-		code := rapid.SampledFrom([]currency.Code{"EUR", "USD", "GBP", "BGN", "KES"})
+		data := rates.Merge(drawn(t, rates.SourceIndicative, start-30, start+90), drawn(t, rates.SourceECB, start-30, start+90)).
+			From(rapid.SampledFrom([]rates.Source{rates.AllSources, rates.SourceECB, rates.SourceIndicative, rates.SourceECB | rates.SourceParity}).Draw(t, "sources"))
+		code := rapid.SampledFrom([]currency.Code{"EUR", "USD", "GBP", "BGN", "KES", "BZD"})
 		r := rates.Range{
-			From: code.Draw(t, "from"), To: code.Draw(t, "to"),
+			From: code.Draw(t, "from"), To: rapid.SliceOfNDistinct(code, 1, 3, rapid.ID).Draw(t, "to"),
 			Start: start, End: start + civil.Date(rapid.Int32Range(0, 80).Draw(t, "length")),
 			Group:        rapid.SampledFrom([]rates.Group{rates.Daily, rates.Weekly, rates.Monthly}).Draw(t, "group"),
 			FillPrevious: rapid.Bool().Draw(t, "fill"),
 		}
-		points := make(map[civil.Date]rates.Point)
+		type point struct {
+			code currency.Code
+			date civil.Date
+		}
+		points := make(map[point]bool)
 		before := r.Start - 1
-		for _, p := range data.Series(r) {
-			if p.Date <= before || p.Date > r.End {
-				t.Fatalf("%s after %s, up to %s", p.Date, before, r.End)
+		for row := range data.Series(r) {
+			if row.Date <= before || row.Date > r.End || len(row.Rates) == 0 {
+				t.Fatalf("%d rates of %s after %s, up to %s", len(row.Rates), row.Date, before, r.End)
 			}
-			before, points[p.Date] = p.Date, p
-			answer, err := data.At(p.Date, r.From, r.To)
-			if err != nil {
-				t.Fatalf("%s: %v", p.Date, err)
+			before = row.Date
+			var source rates.Source
+			filled := false
+			for _, quote := range row.Rates {
+				points[point{quote.Code, row.Date}] = true
+				answer, err := data.At(row.Date, r.From, quote.Code)
+				if err != nil {
+					t.Fatalf("%s: %v", row.Date, err)
+				}
+				rate, err := answer.Rate(r.From, quote.Code)
+				if err != nil || rate.String() != quote.Rate.String() {
+					t.Fatalf("%s: got %s, At says %s, %v", row.Date, quote.Rate, rate, err)
+				}
+				source |= answer.Source(r.From, quote.Code)
+				filled = filled || answer.Date() != row.Date
 			}
-			rate, err := answer.Rate(r.From, r.To)
-			if err != nil || rate.String() != p.Rate.String() || answer.Source(r.From, r.To) != p.Source {
-				t.Fatalf("%s: got %s of %s, At says %s of %s, %v", p.Date, p.Rate, p.Source, rate, answer.Source(r.From, r.To), err)
-			}
-			if p.Filled != (answer.Date() != p.Date) || p.Filled && !r.FillPrevious {
-				t.Fatalf("%s: filled %v, At gives %s", p.Date, p.Filled, answer.Date())
+			if row.Filled != filled || filled && !r.FillPrevious || row.Source != source {
+				t.Fatalf("%s: filled %v of %s, At says %v of %s", row.Date, row.Filled, row.Source, filled, source)
 			}
 		}
 		for day := r.Start; r.Group == rates.Daily && day <= r.End; day++ {
-			answer, err := data.At(day, r.From, r.To)
-			if _, has := points[day]; has != (err == nil && (r.FillPrevious || answer.Date() == day)) {
-				t.Fatalf("%s: point %v, At %v", day, has, err)
+			for _, to := range r.To {
+				answer, err := data.At(day, r.From, to)
+				if has := points[point{to, day}]; has != (err == nil && (r.FillPrevious || answer.Date() == day)) {
+					t.Fatalf("%s on %s: point %v, At %v", to, day, has, err)
+				}
 			}
 		}
 	})

@@ -1,25 +1,37 @@
 package rates
 
-// Source is the source of values. Sources combine by |.
+import "strings"
+
+// Source is the source of values. Sources combine by |: a parity through a
+// base has the bits of the base's value, too.
 type Source uint8
 
+// The sources, the best first.
 const (
-	// SourceSnapshot is the embedded snapshot: indicative market rates.
-	SourceSnapshot Source = 1 << iota
 	// SourceECB is the European Central Bank's euro reference rates.
-	SourceECB
+	SourceECB Source = 1 << iota
+	// SourceParity is a fixed parity with an authority: see Parity.
+	SourceParity
+	// SourceIndicative is the embedded snapshot of market rates.
+	SourceIndicative
+
+	// AllSources are all of them.
+	AllSources = SourceECB | SourceParity | SourceIndicative
 )
 
-// String returns "snapshot", "ECB", or "ECB+snapshot" for an answer that
-// needed both.
+// SourceNames are the names of the sources, the best first.
+var SourceNames = [...]string{"ECB", "parity", "indicative"}
+
+// String returns the names of the sources, joined by +.
 func (s Source) String() string {
-	switch s {
-	case SourceSnapshot:
-		return "snapshot"
-	case SourceECB:
-		return "ECB"
-	case SourceECB | SourceSnapshot:
-		return "ECB+snapshot"
+	var names []string
+	for i, name := range SourceNames {
+		if s&(1<<i) != 0 {
+			names = append(names, name)
+		}
 	}
-	return ""
+	return strings.Join(names, "+")
 }
+
+// best returns the best of the sources.
+func (s Source) best() Source { return s & -s }

@@ -65,11 +65,11 @@ func (l *lockedBuffer) String() string {
 func newSite(t *testing.T, edit ...func(*server.Config)) *site {
 	t.Helper()
 	store := accounttest.Open(t)
-	base, err := rates.Snapshot()
+	base, err := rates.Indicative()
 	if err != nil {
 		t.Fatal(err)
 	}
-	provider, err := ecb.Open(ecb.Options{Base: base})
+	provider, err := ecb.Open(ecb.Options{Indicative: base})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func docsStories() map[string]story {
 
 func docsStory(path string) story {
 	return func(s *site, w http.ResponseWriter) error {
-		data, err := rates.Snapshot()
+		data, err := rates.Indicative()
 		if err != nil {
 			return err
 		}

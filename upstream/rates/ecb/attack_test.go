@@ -75,7 +75,7 @@ func TestMisbehavingServer(t *testing.T) {
 				timeout = 200 * time.Millisecond
 			}
 			options := ecb.Options{
-				Base: base(t), Directory: t.TempDir(),
+				Indicative: base(t), Directory: t.TempDir(),
 				Timeout: timeout, RetryWait: time.Millisecond,
 				Now: func() time.Time { return evening.AddDate(0, 0, 1) },
 			}
@@ -179,7 +179,7 @@ func TestErrorsQuoteNothing(t *testing.T) {
 			_ = conn.Close()
 		}))
 		p := open(t, ecb.Options{
-			Base: base(t), Directory: t.TempDir(), URL: server.URL + "/s3cret", Timeout: time.Minute, RetryWait: time.Millisecond,
+			Indicative: base(t), Directory: t.TempDir(), URL: server.URL + "/s3cret", Timeout: time.Minute, RetryWait: time.Millisecond,
 			Now: func() time.Time { return evening },
 		})
 		err := p.Refresh(t.Context())

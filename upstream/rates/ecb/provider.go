@@ -33,14 +33,17 @@ const (
 
 // Options configure a Provider.
 type Options struct {
-	// Base has the rates of other currencies. Required.
-	Base *rates.Dataset
-	// Directory stores the bank's rates over restarts. It is created when it
-	// is first needed. Empty: the rates are in memory only.
+	// Indicative has rates for what the bank does not publish. Required.
+	Indicative *rates.Dataset
+	// Bank has rates of the bank to begin with: see Embedded. Default: none.
+	Bank *rates.Dataset
+	// Directory stores the bank's rates that are not in Bank over restarts. It
+	// is created when it is first needed. Empty: the rates are in memory only.
 	Directory string
 	// URL is the base URL of the bank's files: eurofxref-hist.zip is fetched
 	// once and whenever a publication day was missed, eurofxref-daily.xml
-	// each time. Without a URL the provider serves Base and what is on disk.
+	// each time. Without a URL the provider serves what it has and what is on
+	// disk.
 	URL string
 	// Timeout bounds one request, body included. Default: 10 seconds.
 	Timeout time.Duration
@@ -71,7 +74,8 @@ type Provider struct {
 	accepted *rates.Dataset // believed and waiting values
 	believed *rates.Dataset
 	waiting  []Quote
-	merged   *rates.Dataset // believed over Base
+	served   *rates.Dataset // the believed rates that merged has
+	merged   *rates.Dataset // believed, with the parities and Indicative
 	state    state
 }
 
@@ -100,13 +104,14 @@ type Status struct {
 	Waiting []Quote
 }
 
-// Open returns a provider that serves Base and the rates on disk. A table
+// Open returns a provider that serves Bank, Indicative and the rates on disk. A table
 // on disk that cannot be read is renamed and reported by Status. It does not
 // prevent the start: rates can be fetched again.
 func Open(options Options) (*Provider, error) {
-	if options.Base == nil {
-		return nil, errors.New("opening rates: no base")
+	if options.Indicative == nil {
+		return nil, errors.New("opening rates: no indicative rates")
 	}
+	options.Bank = cmp.Or(options.Bank, new(rates.Builder).Build())
 	if options.Now == nil {
 		options.Now = time.Now
 	}
@@ -120,7 +125,7 @@ func Open(options Options) (*Provider, error) {
 		logger: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
 		disk:   disk{folder: options.Directory},
 	}
-	p.setAccepted(new(rates.Builder).Build())
+	p.accepted, p.believed = options.Bank, options.Bank
 	failed := p.load()
 	if failed != nil && options.Directory != "" {
 		failed = errors.Join(failed, p.disk.setAside())
@@ -138,7 +143,7 @@ func (p *Provider) Status() Status { return p.current.Load().status }
 
 // Missed returns how many publications of the bank the rates lack now. One that
 // is due counts from 17:00 UTC.
-func (p *Provider) Missed(now time.Time) int { return missed(now, p.Current().Newest()) }
+func (p *Provider) Missed(now time.Time) int { return missed(now, p.Status().Newest) }
 
 // Refresh fetches new rates. If one of the two files is invalid, the rates of
 // the other are still used. The error has all failures; existing rates stay.
@@ -235,7 +240,7 @@ func (p *Provider) take(content []byte) (Report, error) {
 	if err != nil || p.accepted.Version() == before {
 		return report, err
 	}
-	if err := p.disk.writeTable(p.accepted); err != nil {
+	if err := p.disk.writeTable(p.own()); err != nil {
 		return report, fmt.Errorf("storing the rates: %w", err)
 	}
 	return report, nil
@@ -254,21 +259,38 @@ func (p *Provider) add(records []record) (Report, error) {
 	for _, q := range quotes {
 		builder.Set(q.Day, q.Code, q.Value, rates.SourceECB)
 	}
-	p.setAccepted(rates.Merge(p.accepted, builder.Build()))
+	p.setAccepted(rates.Overlay(p.accepted, builder.Build()))
 	return report, nil
 }
 
-// setAccepted replaces the accepted values and updates all derived ones.
+// setAccepted replaces the accepted values and those that are believed.
 func (p *Provider) setAccepted(accepted *rates.Dataset) {
-	if p.accepted != nil && accepted.Version() == p.accepted.Version() {
+	if accepted.Version() == p.accepted.Version() {
 		return
 	}
 	p.accepted = accepted
 	p.believed, p.waiting = believe(accepted)
-	p.merged = rates.Merge(p.options.Base, p.believed)
 	for _, q := range p.waiting {
 		p.logger.Warn("rate held back until it is confirmed", "currency", q.Code, "date", q.Day.String(), "value", q.Value.String())
 	}
+}
+
+// own returns the accepted rates that Bank does not have, and all of the newest
+// day.
+func (p *Provider) own() *rates.Dataset {
+	var builder rates.Builder
+	for day := range p.accepted.All() {
+		before, found := p.options.Bank.On(day.Date())
+		for code, value := range day.Values() {
+			if found && day.Date() != p.accepted.Newest() {
+				if kept, _ := before.Value(code); kept == value {
+					continue
+				}
+			}
+			builder.Set(day.Date(), code, value, rates.SourceECB)
+		}
+	}
+	return builder.Build()
 }
 
 // load replaces the accepted rates by those on disk, if they can be read.
@@ -281,7 +303,7 @@ func (p *Provider) load() error {
 		return nil
 	}
 	before := p.accepted
-	p.setAccepted(new(rates.Builder).Build())
+	p.setAccepted(p.options.Bank)
 	if _, err := p.add(records); err != nil {
 		p.setAccepted(before)
 		return fmt.Errorf("reading the stored rates: %w", err)
@@ -292,6 +314,9 @@ func (p *Provider) load() error {
 
 // publish replaces the view of readers.
 func (p *Provider) publish(failed error) {
+	if p.served != p.believed {
+		p.served, p.merged = p.believed, rates.Merge(p.options.Indicative, p.believed)
+	}
 	p.current.Store(&view{
 		data: p.merged,
 		status: Status{

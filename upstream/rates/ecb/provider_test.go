@@ -77,12 +77,12 @@ const (
 // options are those of a provider of that bank, with the clock at evening.
 func (b *bank) options(t *testing.T) ecb.Options {
 	return ecb.Options{
-		Base:      base(t),
-		Directory: filepath.Join(t.TempDir(), "rates"),
-		URL:       b.URL,
-		Timeout:   time.Minute,
-		RetryWait: time.Millisecond,
-		Now:       func() time.Time { return evening },
+		Indicative: base(t),
+		Directory:  filepath.Join(t.TempDir(), "rates"),
+		URL:        b.URL,
+		Timeout:    time.Minute,
+		RetryWait:  time.Millisecond,
+		Now:        func() time.Time { return evening },
 	}
 }
 
@@ -91,8 +91,8 @@ func base(t *testing.T) *rates.Dataset {
 	t.Helper()
 	var b rates.Builder
 	day := parseDate(t, "2026-04-13")
-	b.Set(day, "USD", parseValue(t, "1.16"), rates.SourceSnapshot)
-	b.Set(day, "KES", parseValue(t, "151.2"), rates.SourceSnapshot)
+	b.Set(day, "USD", parseValue(t, "1.16"), rates.SourceIndicative)
+	b.Set(day, "KES", parseValue(t, "151.2"), rates.SourceIndicative)
 	return b.Build()
 }
 
@@ -146,12 +146,12 @@ func TestRefresh(t *testing.T) {
 	t.Parallel()
 	b := newBank(t)
 	p := open(t, b.options(t))
-	want(t, p, "2026-04-13", "USD", "1.16", "snapshot")
+	want(t, p, "2026-04-13", "USD", "1.16", "indicative")
 	before := p.Current().Version()
 
 	refresh(t, p)
 	want(t, p, "2026-04-13", "USD", "1.1684", "ECB")
-	want(t, p, "2026-04-13", "KES", "151.2", "snapshot")
+	want(t, p, "2026-04-13", "KES", "151.2", "indicative")
 	want(t, p, "2025-12-31", "BGN", "1.9558", "ECB")
 	status := p.Status()
 	if !status.Live || status.Newest.String() != "2026-04-13" || status.Days != 12 || status.Err != nil ||
@@ -258,7 +258,7 @@ func TestDamagedTable(t *testing.T) {
 	if p.Status().Err == nil {
 		t.Error("the damage is not reported")
 	}
-	want(t, p, "2026-04-13", "USD", "1.16", "snapshot")
+	want(t, p, "2026-04-13", "USD", "1.16", "indicative")
 	if _, err := os.Stat(path + ".damaged"); err != nil {
 		t.Errorf("the damaged table is gone: %v", err)
 	}
@@ -268,7 +268,7 @@ func TestDamagedTable(t *testing.T) {
 
 func TestImport(t *testing.T) {
 	t.Parallel()
-	options := ecb.Options{Base: base(t), Directory: t.TempDir(), Now: func() time.Time { return evening }}
+	options := ecb.Options{Indicative: base(t), Directory: t.TempDir(), Now: func() time.Time { return evening }}
 	running := open(t, options)
 	report, err := open(t, options).Import("testdata/eurofxref-hist.csv")
 	if err != nil || report.Accepted != 11*29+30 || report.Dropped() != 0 {

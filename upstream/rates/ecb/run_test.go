@@ -43,7 +43,7 @@ func TestRunPollsWhenRatesAreDue(t *testing.T) {
 		var polls []time.Time
 		published := strings.Replace(publication, "2026-04-13", "1999-12-31", 1)
 		p := open(t, ecb.Options{
-			Base: base(t), URL: "http://bank.invalid",
+			Indicative: base(t), URL: "http://bank.invalid",
 			Client: &http.Client{Transport: wire(func(r *http.Request) string {
 				if !strings.HasSuffix(r.URL.Path, "daily.xml") {
 					return published
@@ -94,7 +94,7 @@ func TestRunTriesAgainAfterAFailure(t *testing.T) {
 		var polls []time.Time
 		var log bytes.Buffer
 		p := open(t, ecb.Options{
-			Base: base(t), URL: "http://bank.invalid", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Indicative: base(t), URL: "http://bank.invalid", Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			Client: &http.Client{Transport: wire(func(r *http.Request) string {
 				if strings.HasSuffix(r.URL.Path, "daily.xml") {
 					polls = append(polls, time.Now())
@@ -127,7 +127,7 @@ func TestRunWithoutTheNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		p := open(t, ecb.Options{
-			Base: base(t), URL: "https://bank.invalid/rates", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Indicative: base(t), URL: "https://bank.invalid/rates", Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			Client: &http.Client{Transport: cut{}},
 		})
 		defer running(t, p)()
@@ -166,7 +166,7 @@ func TestRunAfterTheClockWasSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var set, polls atomic.Int64 // the clock begins on Saturday
 		p := open(t, ecb.Options{
-			Base: base(t), URL: "http://bank.invalid", Now: func() time.Time { return time.Now().Add(time.Duration(set.Load())) },
+			Indicative: base(t), URL: "http://bank.invalid", Now: func() time.Time { return time.Now().Add(time.Duration(set.Load())) },
 			Client: &http.Client{Transport: wire(func(r *http.Request) string {
 				if strings.HasSuffix(r.URL.Path, "daily.xml") {
 					polls.Add(1)
@@ -194,7 +194,7 @@ func TestRunWatchesTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		options := ecb.Options{
-			Base: base(t), Directory: t.TempDir(),
+			Indicative: base(t), Directory: t.TempDir(),
 			Now: func() time.Time { return evening.Add(time.Since(began)) },
 		}
 		p := open(t, options)
@@ -213,7 +213,7 @@ func TestRunWatchesTheDisk(t *testing.T) {
 		if _, err := open(t, options).Import("testdata/eurofxref-hist.csv"); err != nil {
 			t.Fatal(err)
 		}
-		want(t, p, "2026-04-13", "USD", "1.16", "snapshot")
+		want(t, p, "2026-04-13", "USD", "1.16", "indicative")
 		time.Sleep(20 * time.Minute)
 		expect(90 * time.Minute)
 		want(t, p, "2026-04-13", "USD", "1.1684", "ECB")
@@ -248,7 +248,7 @@ func TestRunWatchesTheDisk(t *testing.T) {
 // the turn of the day at most.
 func TestNextExpectedWhenOff(t *testing.T) {
 	t.Parallel()
-	p := open(t, ecb.Options{Base: base(t)})
+	p := open(t, ecb.Options{Indicative: base(t)})
 	p.Run(t.Context())
 	want := time.Date(2026, time.April, 14, 0, 0, 0, 0, time.UTC)
 	if got := p.NextExpected(evening.In(time.FixedZone("", -5*3600))); !got.Equal(want) {

@@ -1,16 +1,15 @@
 package rates
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
-func TestSnapshot(t *testing.T) {
+func TestIndicative(t *testing.T) {
 	t.Parallel()
-	data, err := Snapshot()
+	data, err := Indicative()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +18,7 @@ func TestSnapshot(t *testing.T) {
 	}
 	for _, l := range data.Listings() {
 		known, found := currency.Lookup(l.Code)
-		if !found || !known.ActiveOn(l.First) || !known.ActiveOn(l.Last) || l.Source != SourceSnapshot {
+		if !found || !known.ActiveOn(l.First) || !known.ActiveOn(l.Last) || l.Source != SourceIndicative {
 			t.Errorf("%s from %s to %s does not belong there", l.Code, l.First, l.Last)
 		}
 	}
@@ -39,23 +38,6 @@ func TestSnapshot(t *testing.T) {
 	for _, code := range []currency.Code{"SYP", "HRK", "DEM", "BTC"} {
 		if data.Quotes(code) {
 			t.Errorf("%s is quoted", code)
-		}
-	}
-}
-
-func TestTableRefused(t *testing.T) {
-	t.Parallel()
-	for name, table := range map[string]string{
-		"no code":       "date,US\n2026-01-01,1\n",
-		"no date":       "date,USD\n2026-1-1,1\n",
-		"no number":     "date,USD\n2026-01-01,x\n",
-		"a zero":        "date,USD\n2026-01-01,0\n",
-		"too few":       "date,USD,GBP\n2026-01-01,1\n",
-		"too many":      "date,USD\n2026-01-01,1,2\n",
-		"an empty line": "date,USD\n\n",
-	} {
-		if _, err := parseTable(table, SourceSnapshot); !errors.Is(err, errTable) {
-			t.Errorf("%s: got %v, want errTable", name, err)
 		}
 	}
 }

@@ -1,0 +1,136 @@
+package rates
+
+import (
+	_ "embed"
+	"encoding/csv"
+	"fmt"
+	"iter"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+)
+
+// parityTable has a line for each parity, with its authority.
+//
+//go:embed parities.csv
+var parityTable string
+
+// Parity is the fixed rate of a currency: BaseUnits of Base buy Units of
+// Code, by the decision of an authority.
+type Parity struct {
+	Code, Base       currency.Code
+	Units, BaseUnits Value
+	// Since and Until are the first and the last day. Until is zero while the
+	// parity holds.
+	Since, Until civil.Date
+	// Authority is the central bank that says so, URL its page.
+	Authority, URL string
+}
+
+// parities are read once. The table is part of the program: only a defect can
+// make it panic.
+var parities = sync.OnceValue(func() []Parity {
+	list, err := parseParities(parityTable)
+	if err != nil {
+		panic(fmt.Errorf("reading the embedded parities: %w", err))
+	}
+	return list
+})
+
+// Parities yields every parity, sorted by code and day.
+func Parities() iter.Seq[Parity] { return slices.Values(parities()) }
+
+// ParityOn returns the parity of a currency on a day.
+func ParityOn(code currency.Code, day civil.Date) (Parity, bool) {
+	i := slices.IndexFunc(parities(), func(p Parity) bool { return p.Code == code && p.holds(day) })
+	if i < 0 {
+		return Parity{}, false
+	}
+	return parities()[i], true
+}
+
+// Rate returns how many units of Code one unit of Base buys, to 12 significant
+// digits.
+func (p Parity) Rate() Decimal { return quotient(p.Units, p.BaseUnits) }
+
+func (p Parity) holds(day civil.Date) bool {
+	return day >= p.Since && (p.Until.IsZero() || day <= p.Until)
+}
+
+// one is the value of the euro, and of a base in most parities.
+var one = Value{coefficient: 1}
+
+// of returns the value of the parity's currency for the value of its base, to
+// what a Value holds. That is exact but for parities whose BaseUnits is not 1,
+// and their rates are still exact to the 12 digits of a rate.
+func (p Parity) of(base Value) Value {
+	high, low := bits.Mul64(uint64(base.coefficient), uint64(p.Units.coefficient))
+	if p.BaseUnits == one && high == 0 && low < 10*valueScale {
+		return Value{int64(low), base.exponent + p.Units.exponent}
+	}
+	var product, value apd.Decimal
+	_, err := exactContext.Mul(&product, base.decimal(), p.Units.decimal())
+	if err == nil {
+		_, err = valueContext.Quo(&value, &product, p.BaseUnits.decimal())
+	}
+	if err != nil {
+		panic(fmt.Errorf("the value of %s: %w", p.Code, err)) // impossible: both are above zero, and short
+	}
+	value.Reduce(&value)
+	return Value{value.Coeff.Int64(), int8(value.Exponent)}
+}
+
+// addParities adds the parities of a day to its vector, which has a cell for
+// each column. The bank's values stay.
+func (d *Dataset) addParities(day civil.Date, vector []cell) {
+	for _, p := range parities() {
+		column, _ := d.column(p.Code)
+		base := cell{coefficient: 1} // the euro's
+		if p.Base != currency.Euro {
+			at, quoted := d.column(p.Base)
+			if !quoted {
+				continue
+			}
+			base = vector[at]
+		}
+		if p.holds(day) && !base.value().IsZero() && vector[column].source != SourceECB {
+			value := p.of(base.value())
+			vector[column] = cell{value.coefficient, value.exponent, base.source | SourceParity, column}
+		}
+	}
+}
+
+// parseParities reads the table.
+func parseParities(table string) ([]Parity, error) {
+	lines, err := csv.NewReader(strings.NewReader(table)).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errTable, err)
+	}
+	var list []Parity
+	for _, line := range lines[1:] {
+		if len(line) != 8 {
+			return nil, fmt.Errorf("%w: %q", errTable, line)
+		}
+		p := Parity{Code: currency.Code(line[0]), Base: currency.Code(line[3]), Authority: line[6], URL: line[7]}
+		if p.Units, err = ParseValue(line[1]); err == nil {
+			p.BaseUnits, err = ParseValue(line[2])
+		}
+		if err == nil {
+			p.Since, err = civil.Parse(line[4])
+		}
+		if err == nil && line[5] != "" {
+			p.Until, err = civil.Parse(line[5])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", errTable, p.Code, err)
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
