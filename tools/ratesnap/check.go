@@ -11,46 +11,89 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
-// checkFiles checks a snapshot against its manifest.
-func checkFiles(tablePath, manifestPath string, output io.Writer) error {
-	table, err := os.ReadFile(tablePath)
+// check checks the three tables in a folder. It returns every fault found.
+func check(folder string, output io.Writer) error {
+	bank, content, err := readBank(filepath.Join(folder, bankFile))
 	if err != nil {
 		return err
 	}
-	described, err := os.ReadFile(manifestPath)
-	if err != nil {
+	var o origin
+	if err := readJSON(filepath.Join(folder, bankOrigin), &o); err != nil {
 		return err
 	}
 	var m manifest
-	decoder := json.NewDecoder(bytes.NewReader(described))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&m); err != nil {
-		return fmt.Errorf("reading %s: %w", manifestPath, err)
+	if err := readJSON(filepath.Join(folder, manifestFile), &m); err != nil {
+		return err
 	}
-	if err := check(table, m); err != nil {
-		return fmt.Errorf("%s does not agree with %s: %w", tablePath, manifestPath, err)
+	table, err := os.ReadFile(filepath.Join(folder, tableFile))
+	if err != nil {
+		return err
 	}
-	_, err = fmt.Fprintf(output, "%d days from %s to %s agree with the manifest\n",
-		len(m.Releases), m.Releases[0].Date, m.Releases[len(m.Releases)-1].Date)
+	var found []error
+	if want := describeBank(bank, content); o != want {
+		found = append(found, fmt.Errorf("%s says %v, want %v", bankOrigin, o, want))
+	}
+	found = append(found, checkParities(slices.Collect(rates.Parities())), checkIndicative(table, m, bank))
+	if err := errors.Join(found...); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(output, "%d days of the bank and %d indicative ones agree with their origin\n", o.Days, len(m.Releases))
 	return err
 }
 
-// check returns every disagreement found.
-func check(table []byte, m manifest) error {
+func readJSON(path string, content any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(content); err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	return nil
+}
+
+// checkParities checks that each parity is of the life of its currency, has an
+// address, and a base without one.
+func checkParities(list []rates.Parity) error {
+	var found []error
+	for i, p := range list {
+		known, listed := currency.Lookup(p.Code)
+		if !listed || !known.ActiveOn(p.Since) || known.RetiredOn(p.Until) || p.Until.IsZero() && !known.End.IsZero() {
+			found = append(found, fmt.Errorf("parity of %s: %s did not exist from %s to %s", p.Code, p.Code, p.Since, p.Until))
+		}
+		if i > 0 && p.Code <= list[i-1].Code && (p.Code < list[i-1].Code || list[i-1].Until.IsZero() || p.Since <= list[i-1].Until) {
+			found = append(found, fmt.Errorf("parity of %s: not after the one before", p.Code))
+		}
+		if p.Authority == "" || !strings.HasPrefix(p.URL, "https://") {
+			found = append(found, fmt.Errorf("parity of %s: no address", p.Code))
+		}
+		if slices.ContainsFunc(list, func(q rates.Parity) bool { return q.Code == p.Base }) {
+			found = append(found, fmt.Errorf("parity of %s: its base %s is a parity", p.Code, p.Base))
+		}
+	}
+	return errors.Join(found...)
+}
+
+// checkIndicative checks the table against its manifest and the rules.
+func checkIndicative(table []byte, m manifest, bank *rates.Dataset) error {
 	var found []error
 	if got := hexSum(table); got != m.SHA256 {
-		found = append(found, fmt.Errorf("the snapshot's SHA-256 is %s, want %s", got, m.SHA256))
+		found = append(found, fmt.Errorf("the table's SHA-256 is %s, want %s", got, m.SHA256))
 	}
-	if m.License != sourceLicense || m.Statement != statement || !maps.Equal(m.Excluded, excluded()) ||
-		!maps.EqualFunc(m.Withheld, withheld(), slices.Equal) {
-		found = append(found, errors.New("licence, statement, exclusions or withheld values are not the generator's"))
+	if want := newManifest(); m.License != want.License || m.Statement != want.Statement || !maps.Equal(m.Excluded, want.Excluded) ||
+		m.DayRule != want.DayRule || m.SpikeRule != want.SpikeRule {
+		found = append(found, errors.New("licence, statement, exclusions or rules are not the generator's"))
 	}
 	rows, err := csv.NewReader(bytes.NewReader(table)).ReadAll()
 	if err != nil {
@@ -60,11 +103,22 @@ func check(table []byte, m manifest) error {
 		return errors.Join(append(found, fmt.Errorf("%d lines for %d releases", len(rows), len(m.Releases)))...)
 	}
 	found = append(found, checkHeader(rows[0]))
-	for i, release := range m.Releases {
-		if i > 0 && release.Date <= m.Releases[i-1].Date {
-			found = append(found, fmt.Errorf("%s is out of order", release.Date))
+	var days []day
+	for i, p := range m.Releases {
+		if i > 0 && p.Date <= m.Releases[i-1].Date {
+			found = append(found, fmt.Errorf("%s is out of order", p.Date))
 		}
-		found = append(found, checkRelease(release), checkRow(rows[0], rows[i+1], release))
+		d, err := checkRow(rows[0], rows[i+1], p)
+		found = append(found, checkRelease(p), err)
+		if err == nil {
+			found = append(found, checkValues(d, m, bank))
+			days = append(days, d)
+		}
+	}
+	for _, code := range codesOf(days) {
+		for date, off := range leaveOutSpikes(seriesOf(days, code), nil, bankSeries(bank, days, code)) {
+			found = append(found, fmt.Errorf("%s: %s is a spike of %s %%", date, code, off))
+		}
 	}
 	if !slices.Equal(m.MissingDates, missing(m.Releases)) {
 		found = append(found, errors.New("the missing dates are others"))
@@ -73,7 +127,7 @@ func check(table []byte, m manifest) error {
 }
 
 func checkHeader(header []string) error {
-	if header[0] != "date" || !slices.IsSorted(header[1:]) || slices.Contains(header, string(currency.Euro)) {
+	if header[0] != "date" || !slices.IsSorted(header[1:]) {
 		return fmt.Errorf("header %s", strings.Join(header, ","))
 	}
 	return nil
@@ -99,28 +153,41 @@ func checkRelease(p provenance) error {
 	return nil
 }
 
-// checkRow checks that a line holds what the generator would have let in.
-func checkRow(header, row []string, p provenance) error {
+// checkRow checks the form of a line, and returns it as a day.
+func checkRow(header, row []string, p provenance) (day, error) {
 	date, err := civil.Parse(row[0])
 	if err != nil || date != p.Date {
-		return fmt.Errorf("line of %s where %s is expected", row[0], p.Date)
+		return day{}, fmt.Errorf("line of %s where %s is expected", row[0], p.Date)
 	}
-	count := 0
+	d := day{release: release{date: date}, values: make(map[currency.Code]string)}
 	for i, value := range row[1:] {
-		code := currency.Code(header[i+1])
 		if value == "" {
 			continue
 		}
-		count++
-		if !wanted(code, date) {
-			return fmt.Errorf("%s: %s had no business there", date, code)
-		}
+		code := currency.Code(header[i+1])
 		if same, err := rounded(value); err != nil || same != value {
-			return fmt.Errorf("%s: %s has the value %q", date, code, value)
+			return day{}, fmt.Errorf("%s: %s has the value %q", date, code, value)
+		}
+		d.values[code] = value
+	}
+	if len(d.values) != p.Currencies {
+		return day{}, fmt.Errorf("%s: %d values, want %d", date, len(d.values), p.Currencies)
+	}
+	return d, nil
+}
+
+// checkValues checks that a day has only values that the rules let in.
+func checkValues(d day, m manifest, bank *rates.Dataset) error {
+	var found []error
+	date := d.release.date
+	if _, bad := m.BadDays[date]; bad {
+		found = append(found, fmt.Errorf("%s is a bad day", date))
+	}
+	for code := range d.values {
+		_, spike := m.Spikes[code][date]
+		if !wanted(code, date) || hasAddress(code, date, bank) || spike {
+			found = append(found, fmt.Errorf("%s: %s had no business there", date, code))
 		}
 	}
-	if count != p.Currencies {
-		return fmt.Errorf("%s: %d values, want %d", date, count, p.Currencies)
-	}
-	return nil
+	return errors.Join(found...)
 }

@@ -2,26 +2,28 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
-	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
-const (
-	snapshotPath = "../../upstream/rates/indicative.csv"
-	manifestPath = "../../upstream/rates/INDICATIVE.json"
-)
+// embedded is the folder of the tables that the upstream embeds.
+const embedded = "../../upstream/rates"
 
-// The snapshot that the upstream embeds is the one its manifest describes.
-func TestEmbeddedSnapshot(t *testing.T) {
+// The embedded tables are those that their origins describe.
+func TestEmbedded(t *testing.T) {
 	t.Parallel()
-	if err := checkFiles(snapshotPath, manifestPath, t.Output()); err != nil {
+	if err := run([]string{"check", "-dir", embedded}, t.Output()); err != nil {
 		t.Error(err)
 	}
 }
 
-// Each edit of snapshot or manifest is found, also where the hash of the
+// Each edit of table or manifest is found, also where the hash of the
 // whole was brought up to date with it.
 func TestCheckFinds(t *testing.T) {
 	t.Parallel()
@@ -30,22 +32,33 @@ func TestCheckFinds(t *testing.T) {
 		edit       func(table []byte, m *manifest) []byte
 	}{
 		{"a changed digit", "SHA-256", func(table []byte, _ *manifest) []byte {
-			return bytes.Replace(table, []byte("1.95583,"), []byte("1.95584,"), 1)
+			return bytes.Replace(table, []byte(",1"), []byte(",2"), 1)
 		}},
 		{"a lost line", "lines for", rehashed(func(table []byte) []byte {
 			return table[:bytes.LastIndexByte(table[:len(table)-1], '\n')+1]
 		})},
-		{"a currency that is none", "no business", rehashed(func(table []byte) []byte {
+		{"a currency that is none", "ZZZ had no business", rehashed(func(table []byte) []byte {
 			return bytes.Replace(table, []byte(",ZWG\n"), []byte(",ZZZ\n"), 1)
 		})},
-
-		{"an exponent", "has the value", rehashed(func(table []byte) []byte {
-			return bytes.Replace(table, []byte(",1.95583,"), []byte(",195583e-5,"), 1)
+		{"a value of the bank", "2025-12-31: USD had no business", set("2025-12-31", "USD", "1.175")},
+		{"a parity", "XCG had no business", rehashed(func(table []byte) []byte {
+			return bytes.Replace(table, []byte(",XAG,"), []byte(",XCG,"), 1)
 		})},
-		{"a removed value", "values, want", rehashed(func(table []byte) []byte {
-			return bytes.Replace(table, []byte(",1.95583,"), []byte(",,"), 1)
-		})},
-
+		{"a spike", "2026-08-20: KES is a spike of", set("2026-08-20", "KES", "180")},
+		{"a weekend that the bank contradicts", "2025-12-27: USD is a spike of", set("2025-12-27", "USD", "1.21")},
+		{"a spike of the manifest", "KES had no business", func(table []byte, m *manifest) []byte {
+			m.Spikes["KES"] = map[civil.Date]string{civil.New(2026, 8, 20): "2.10"}
+			return table
+		}},
+		{"a bad day of the manifest", "2026-08-20 is a bad day", func(table []byte, m *manifest) []byte {
+			m.BadDays[civil.New(2026, 8, 20)] = ""
+			return table
+		}},
+		{"an exponent", "has the value", set("2026-08-20", "KES", "15e1")},
+		{"a removed value", "values, want", func(table []byte, m *manifest) []byte {
+			m.Releases[3].Currencies++
+			return table
+		}},
 		{"a forged origin", "incomplete origin", func(table []byte, m *manifest) []byte {
 			m.Releases[3].Tarball = "other.tgz"
 			return table
@@ -59,11 +72,19 @@ func TestCheckFinds(t *testing.T) {
 			return table
 		}},
 	}
+	bank, _, err := readBank(filepath.Join(embedded, bankFile))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			table, m := readFiles(t)
-			err := check(test.edit(table, &m), m)
+			var m manifest
+			if err := readJSON(filepath.Join(embedded, manifestFile), &m); err != nil {
+				t.Fatal(err)
+			}
+			table := test.edit(read(t, filepath.Join(embedded, tableFile)), &m)
+			err := checkIndicative(table, m, bank)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -80,19 +101,51 @@ func rehashed(edit func([]byte) []byte) func([]byte, *manifest) []byte {
 	}
 }
 
-func readFiles(t *testing.T) ([]byte, manifest) {
-	t.Helper()
-	table, err := os.ReadFile(snapshotPath)
-	if err != nil {
-		t.Fatal(err)
+// set is an edit of one value that keeps hash and count right.
+func set(date, code, value string) func([]byte, *manifest) []byte {
+	return func(table []byte, m *manifest) []byte {
+		lines := strings.Split(string(table), "\n")
+		column := slices.Index(strings.Split(lines[0], ","), code)
+		for i, line := range lines {
+			fields := strings.Split(line, ",")
+			if fields[0] != date {
+				continue
+			}
+			if fields[column] == "" {
+				m.Releases[i-1].Currencies++
+			}
+			fields[column] = value
+			lines[i] = strings.Join(fields, ",")
+		}
+		return rehashed(func([]byte) []byte { return []byte(strings.Join(lines, "\n")) })(table, m)
 	}
-	data, err := os.ReadFile(manifestPath)
-	if err != nil {
-		t.Fatal(err)
+}
+
+func TestParitiesRefused(t *testing.T) {
+	t.Parallel()
+	parity := func(edit func(*rates.Parity)) rates.Parity {
+		p, _ := rates.ParityOn("BZD", civil.New(2026, 1, 1))
+		edit(&p)
+		return p
 	}
-	var m manifest
-	if err := json.Unmarshal(data, &m); err != nil {
-		t.Fatal(err)
+	same := parity(func(*rates.Parity) {})
+	tests := []struct {
+		name, want string
+		list       []rates.Parity
+	}{
+		{"no currency", "did not exist", []rates.Parity{parity(func(p *rates.Parity) { p.Code = "ZZZ" })}},
+		{"before its currency", "did not exist", []rates.Parity{parity(func(p *rates.Parity) { p.Since = civil.New(1973, 12, 31) })}},
+		{"after its currency", "did not exist", []rates.Parity{parity(func(p *rates.Parity) { p.Code, p.Until = "HRK", civil.New(2023, 1, 1); p.Since = civil.New(1999, 1, 4) })}},
+		{"without an end", "did not exist", []rates.Parity{parity(func(p *rates.Parity) { p.Code, p.Since = "HRK", civil.New(1999, 1, 4) })}},
+		{"two at once", "not after the one before", []rates.Parity{same, same}},
+		{"no order", "not after the one before", []rates.Parity{same, parity(func(p *rates.Parity) { p.Code = "BBD" })}},
+		{"no authority", "no address", []rates.Parity{parity(func(p *rates.Parity) { p.Authority = "" })}},
+		{"no page", "no address", []rates.Parity{parity(func(p *rates.Parity) { p.URL = "http://example.com" })}},
+		{"a base with a parity", "its base BBD is a parity", []rates.Parity{parity(func(p *rates.Parity) { p.Code = "BBD" }), parity(func(p *rates.Parity) { p.Base = currency.Code("BBD") })}},
 	}
-	return table, m
+	for _, test := range tests {
+		if err := checkParities(test.list); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
+		}
+	}
 }

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/cockroachdb/apd/v3"
 
@@ -106,55 +106,12 @@ func codesOf(days []day) []currency.Code {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// reportJumps prints each step of more than a quarter, up or down, between a
-// value and the one before it.
-func reportJumps(days []day, output io.Writer) error {
-	type seen struct {
-		date  civil.Date
-		value string
-	}
-	last := make(map[currency.Code]seen)
-	for _, d := range days {
-		for _, code := range slices.Sorted(maps.Keys(d.values)) {
-			before, value := last[code], d.values[code]
-			last[code] = seen{d.release.date, value}
-			if before.value == "" {
-				continue
-			}
-			large, err := jumps(before.value, value)
-			if err != nil {
-				return fmt.Errorf("%s: %w", code, err)
-			}
-			if !large {
-				continue
-			}
-			if _, err := fmt.Fprintf(output, "%s: %s %s, %s %s\n", code, before.date, before.value, d.release.date, value); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// jumps reports whether one of two values is more than 1.25 of the other.
-func jumps(a, b string) (bool, error) {
-	x, _, err := apd.NewFromString(a)
+// number returns a value as a number for comparisons. Values are checked when
+// they are read.
+func number(value string) float64 {
+	n, err := strconv.ParseFloat(value, 64)
 	if err != nil {
-		return false, err
+		panic(fmt.Errorf("impossible value: %w", err))
 	}
-	y, _, err := apd.NewFromString(b)
-	if err != nil {
-		return false, err
-	}
-	if x.Cmp(y) < 0 {
-		x, y = y, x
-	}
-	var left, right apd.Decimal
-	if _, err := apd.BaseContext.WithPrecision(2*digits).Mul(&left, x, apd.New(4, 0)); err != nil {
-		return false, err
-	}
-	if _, err := apd.BaseContext.WithPrecision(2*digits).Mul(&right, y, apd.New(5, 0)); err != nil {
-		return false, err
-	}
-	return left.Cmp(&right) > 0, nil
+	return n
 }

@@ -1,27 +1,38 @@
-// Command ratesnap makes the rates snapshot that the upstream embeds, from
-// dated releases of the npm package @fawazahmed0/currency-api, and checks
-// it against its manifest.
+// Command ratesnap makes and checks the tables of rates that the upstream
+// embeds, with the origin of every value: the ECB's file, the parities, and
+// the indicative rates.
 //
-// Each release holds the rates of one day. To repeat the snapshot:
+// The ECB's file is taken byte for byte, if it contradicts no value of the one
+// before:
+//
+//	curl -O https://www.ecb.europa.eu/stats/eurofxref/eurofxref-hist.zip
+//	go run ./tools/ratesnap ecb -in eurofxref-hist.zip
+//
+// The indicative rates are those of dated releases of the npm package
+// @fawazahmed0/currency-api that neither the ECB nor a parity has. Make them
+// again after a new ECB's file and after a new parity:
 //
 //	npm view '@fawazahmed0/currency-api@>=0' version dist.integrity --json > releases.json
 //	npm pack --pack-destination tarballs @fawazahmed0/currency-api@2026.9.29   (and so on)
-//	go run ./tools/ratesnap -releases releases.json -in tarballs \
-//		-out upstream/rates/indicative.csv -manifest upstream/rates/INDICATIVE.json
+//	go run ./tools/ratesnap indicative -releases releases.json -in tarballs
 //
 // The same tarballs always give the same bytes. A tarball whose SHA-512 is
 // not the one that the registry published is refused. Values stay decimal
-// text from the release to the CSV. Steps of more than a quarter between
-// consecutive days are printed, for a person to check.
+// text from the release to the CSV. INDICATIVE.json lists what was left out.
 //
-//	go run ./tools/ratesnap -check
+// parities.csv is kept by hand: each line has the authority that says so and
+// its page. Where that names only a month or a year, the first day is that
+// month's or year's. A parity that no bank, law or treaty confirms is not
+// there.
 //
-// needs no network and no tarballs: it checks the CSV against the manifest and
-// the rules of the generator. The tests run it too.
+//	go run ./tools/ratesnap check
+//
+// needs no network and no tarballs: it checks all three tables against their
+// origin and the rules of this command. The tests run it too.
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -36,37 +47,23 @@ func main() {
 }
 
 func run(args []string, output io.Writer) error {
-	flags := flag.NewFlagSet("ratesnap", flag.ContinueOnError)
-	releases := flags.String("releases", "", "versions and integrity hashes, as npm view prints them")
-	in := flags.String("in", "", "folder of the tarballs")
-	out := flags.String("out", "upstream/rates/indicative.csv", "the snapshot")
-	manifest := flags.String("manifest", "upstream/rates/INDICATIVE.json", "its manifest")
-	commit := flags.String("commit", "", "the commit of this generator, for the manifest")
-	check := flags.Bool("check", false, "check the snapshot instead of making it")
-	if err := flags.Parse(args); err != nil {
+	if len(args) == 0 {
+		return errors.New("no verb: want ecb, indicative or check")
+	}
+	flags := flag.NewFlagSet("ratesnap "+args[0], flag.ContinueOnError)
+	folder := flags.String("dir", "upstream/rates", "folder of the tables")
+	in := flags.String("in", "", "ecb: the ECB's zip file; indicative: folder of the tarballs")
+	releases := flags.String("releases", "", "indicative: versions and integrity hashes, as npm view prints them")
+	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
-	if *check {
-		return checkFiles(*out, *manifest, output)
+	switch args[0] {
+	case "ecb":
+		return takeBank(*folder, *in)
+	case "indicative":
+		return makeIndicative(*folder, *releases, *in)
+	case "check":
+		return check(*folder, output)
 	}
-	list, err := readReleases(*releases)
-	if err != nil {
-		return fmt.Errorf("reading the releases: %w", err)
-	}
-	days, err := readTarballs(*in, list)
-	if err != nil {
-		return fmt.Errorf("reading the tarballs: %w", err)
-	}
-	if err := reportJumps(days, output); err != nil {
-		return fmt.Errorf("comparing days: %w", err)
-	}
-	table := writeTable(days)
-	described, err := json.MarshalIndent(describe(days, table, *commit), "", " ")
-	if err != nil {
-		return fmt.Errorf("writing the manifest: %w", err)
-	}
-	if err := os.WriteFile(*out, table, 0o644); err != nil {
-		return err
-	}
-	return os.WriteFile(*manifest, append(described, '\n'), 0o644)
+	return fmt.Errorf("unknown verb %q: want ecb, indicative or check", args[0])
 }

@@ -16,13 +16,19 @@ var history []byte
 // Embedded returns the bank's rates from 1999 to the day of the embedded file.
 // Each call parses the file.
 func Embedded() (*rates.Dataset, error) {
-	table, err := unzip(history)
-	if err != nil {
-		return nil, fmt.Errorf("reading the embedded rates of the bank: %w", err)
-	}
-	data, err := rates.ReadTable(string(table), rates.SourceECB)
+	data, err := Read(history)
 	if err != nil {
 		return nil, fmt.Errorf("reading the embedded rates of the bank: %w", err)
 	}
 	return data, nil
+}
+
+// Read returns the rates of the bank's zipped history. It is for the embedded
+// file: what comes from the network needs more checks.
+func Read(history []byte) (*rates.Dataset, error) {
+	table, err := unzip(history)
+	if err != nil {
+		return nil, err
+	}
+	return rates.ReadTable(string(table), rates.SourceECB)
 }

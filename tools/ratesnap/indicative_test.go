@@ -7,6 +7,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,50 +65,69 @@ func list(t *testing.T, folder string, integrity map[string]string) string {
 	return path
 }
 
-func TestSnapshotOfTarballs(t *testing.T) {
-	t.Parallel()
+// tables makes a folder of tables with the bank's embedded file.
+func tables(t *testing.T) string {
+	t.Helper()
 	folder := t.TempDir()
-	releases := list(t, folder, map[string]string{
-		"2026.1.2": pack(t, folder, "2026.1.2",
-			`{"date":"2026-01-02","eur":{"usd":1.5,"xau":2.9e-4,"bgn":1.95583,"jpy":0,"kes":151,"eur":1}}`),
-		"2025.12.31": pack(t, folder, "2025.12.31",
-			`{"date":"2025-12-31","eur":{"usd":1.17234567890123,"bgn":1.95583,"one":3,"1inch":5,"syp":130,"dem":1.95583,"gbp":-1,"kes":150.10}}`),
-		"2026.1.1": "sha512-absent",
-	})
-	out, described := filepath.Join(folder, "snapshot.csv"), filepath.Join(folder, "SNAPSHOT.json")
-	var printed bytes.Buffer
-	args := []string{"-releases", releases, "-in", folder, "-out", out, "-manifest", described}
-	if err := run(args, &printed); err != nil {
+	if err := os.CopyFS(filepath.Join(folder, "ecb"), os.DirFS(filepath.Join(embedded, "ecb"))); err != nil {
 		t.Fatal(err)
 	}
-	table, err := os.ReadFile(out)
-	if err != nil {
+	return folder
+}
+
+// Each release shows one rule.
+func TestIndicativeOfTarballs(t *testing.T) {
+	t.Parallel()
+	folder := tables(t)
+	releases := make(map[string]string)
+	for version, rates := range map[string]string{
+		// The bank has the dollar of that day, a parity the lev. "one",
+		// "1inch" and the mark are no currencies of the day; the rest is
+		// excluded or out of bounds.
+		"2025.12.31": `{"date":"2025-12-31","eur":{"usd":1.17234567890123,"bgn":1.95,"one":3,"1inch":5,"syp":130,"dem":1.95583,"gbp":-1,"kes":150.10}}`,
+		// A holiday: the bank has nothing, a parity still has the dirham.
+		"2026.1.1": `{"date":"2026-01-01","eur":{"usd":1.17234567890123,"aed":4.31,"xau":2.9e-4,"bgn":1.95583,"jpy":0,"kes":151,"eur":1}}`,
+		// Too far from the bank's dollar of 2026-01-02, which was 1.1721.
+		"2026.1.3": `{"date":"2026-01-03","eur":{"usd":1.19,"kes":151}}`,
+		// The vector contradicts itself: the dirham is 3.6725 to the dollar.
+		"2026.1.4": `{"date":"2026-01-04","eur":{"usd":1.1721,"aed":4.33,"kes":151}}`,
+		// The shilling jumps and comes back.
+		"2026.1.9":  `{"date":"2026-01-09","eur":{"kes":155}}`,
+		"2026.1.10": `{"date":"2026-01-10","eur":{"usd":1.1652,"kes":152}}`,
+		"2026.1.11": `{"date":"2026-01-11","eur":{"kes":151}}`,
+	} {
+		releases[version] = pack(t, folder, version, rates)
+	}
+	releases["2026.1.2"] = "sha512-absent"
+	args := []string{"indicative", "-dir", folder, "-in", folder, "-releases", list(t, folder, releases)}
+	if err := run(args, t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	// The lev lives to the end of 2025; "one", "1inch" and the mark are no
-	// currencies of the day; the rest is out of bounds or excluded.
-	want := "date,BGN,KES,USD,XAU\n" +
-		"2025-12-31,1.95583,150.1,1.1723456789,\n" +
-		"2026-01-02,,151,1.5,0.00029\n"
+	table := read(t, filepath.Join(folder, tableFile))
+	want := "date,KES,USD,XAU\n" +
+		"2025-12-31,150.1,,\n" +
+		"2026-01-01,151,1.1723456789,0.00029\n" +
+		"2026-01-09,,,\n" +
+		"2026-01-10,152,1.1652,\n" +
+		"2026-01-11,151,,\n"
 	if string(table) != want {
 		t.Errorf("got\n%s\nwant\n%s", table, want)
 	}
-	if got, want := printed.String(), "USD: 2025-12-31 1.1723456789, 2026-01-02 1.5\n"; got != want {
-		t.Errorf("jumps: got %q, want %q", got, want)
-	}
-	if err := run([]string{"-check", "-out", out, "-manifest", described}, &printed); err != nil {
+	if err := run([]string{"check", "-dir", folder}, t.Output()); err != nil {
 		t.Errorf("checking what was just made: %v", err)
 	}
 	var m manifest
-	data, err := os.ReadFile(described)
-	if err != nil {
+	if err := readJSON(filepath.Join(folder, manifestFile), &m); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(data, &m); err != nil {
-		t.Fatal(err)
+	if got, want := fmt.Sprint(m.BadDays), "map[2026-01-03:1.53 % from the ECB's values 2026-01-04:0.59 % from the parities]"; got != want {
+		t.Errorf("bad days: got %s, want %s", got, want)
 	}
-	if len(m.MissingDates) != 1 || m.MissingDates[0].String() != "2026-01-01" {
-		t.Errorf("missing dates: got %v", m.MissingDates)
+	if got, want := fmt.Sprint(m.Spikes), "map[KES:map[2026-01-09:2.65]]"; got != want {
+		t.Errorf("spikes: got %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(m.MissingDates), "[2026-01-02 2026-01-03 2026-01-04 2026-01-05 2026-01-06 2026-01-07 2026-01-08]"; got != want {
+		t.Errorf("missing dates: got %s, want %s", got, want)
 	}
 }
 
@@ -125,19 +145,18 @@ func TestTarballsRefused(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			folder := t.TempDir()
+			folder := tables(t)
 			sum := pack(t, folder, "2026.1.2", test.rates)
 			if test.integrity != "" {
 				sum = test.integrity
 			}
 			releases := list(t, folder, map[string]string{"2026.1.2": sum})
-			out := filepath.Join(folder, "snapshot.csv")
-			err := run([]string{"-releases", releases, "-in", folder, "-out", out, "-manifest", out + ".json"}, t.Output())
+			err := run([]string{"indicative", "-dir", folder, "-in", folder, "-releases", releases}, t.Output())
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
-			if _, err := os.Stat(out); err == nil {
-				t.Error("a snapshot was written")
+			if _, err := os.Stat(filepath.Join(folder, tableFile)); err == nil {
+				t.Error("a table was written")
 			}
 		})
 	}
