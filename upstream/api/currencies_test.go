@@ -71,8 +71,8 @@ func TestSnapshot(t *testing.T) {
 		} `json:"currencies"`
 	}
 	s.get(t, "/api/currencies").decode(t, &list)
-	if len(list.Currencies) < 150 {
-		t.Errorf("got %d currencies, want 150 or more", len(list.Currencies))
+	if len(list.Currencies) < 120 {
+		t.Errorf("got %d currencies, want 120 or more", len(list.Currencies))
 	}
 	for _, listed := range list.Currencies {
 		target := "/api/history/" + listed.Code + "/EUR"
