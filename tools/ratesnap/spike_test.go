@@ -30,6 +30,7 @@ func TestSpikes(t *testing.T) {
 		{"MNT: a value of another unit, and none beside it", "map[2026-01-04:99.98]",
 			[]float64{3693, 3658, 3675, 0.8267, 3646, 3689, 3614}, nil},
 		{"two at once", "map[2026-01-03:5.00 2026-01-04:5.50]", []float64{1, 1, 1.05, 1.055, 1, 1, 1}, nil},
+		{"three at once", "map[2026-01-03:5.00 2026-01-04:5.00 2026-01-05:5.00]", []float64{1, 1, 1.05, 1.05, 1.05, 1, 1}, nil},
 		{"SSP: before a step", "map[2026-01-04:95.95]", []float64{1658, 1664, 1661, 141, 5301, 5300, 5304}, nil},
 		{"IRR: a step", "map[]", []float64{49160, 49340, 1163000, 1163000, 1165000, 1241000}, nil},
 		{"EGP: a step that goes on a bit too far", "map[]", []float64{33.54, 33.55, 54.05, 52, 52.02, 51.88, 50.68}, nil},
