@@ -41,6 +41,7 @@ type Row struct {
 	// period that has no rate of its own.
 	Date civil.Date
 	// Rates are in the order of Range.To, without those that the day lacks.
+	// They are valid until the next row.
 	Rates  []Quote
 	Source Source
 	// Filled is true if a rate is of an earlier day.
@@ -66,20 +67,39 @@ func (d *Dataset) Series(r Range) iter.Seq[Row] {
 				next: d.before(r.Start-LookBack) + 1, end: min(r.End, lastDay(r.From, to)),
 			}
 		}
+		var points []point
+		var row Row
 		for begin := r.Start; begin <= r.End; {
 			end := min(r.Group.end(begin), r.End)
-			var rows []Row
+			points = points[:0]
 			for i := range cursors {
-				rows = cursors[i].addTo(rows, begin, end, r.FillPrevious)
+				if p, found := cursors[i].point(begin, end, r.FillPrevious); found {
+					points = append(points, p)
+				}
 			}
-			for _, row := range rows {
-				if !yield(row) {
+			slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.date, b.date) })
+			for i, p := range points {
+				if i == 0 || p.date != row.Date {
+					row = Row{Date: p.date, Rates: row.Rates[:0]}
+				}
+				row.Rates = append(row.Rates, p.quote)
+				row.Source |= p.source
+				row.Filled = row.Filled || p.filled
+				if last := i+1 == len(points) || points[i+1].date != p.date; last && !yield(row) {
 					return
 				}
 			}
 			begin = end + 1
 		}
 	}
+}
+
+// point is the rate of one currency in a row.
+type point struct {
+	date   civil.Date
+	quote  Quote
+	source Source
+	filled bool
 }
 
 // end returns the last day of the period that a day is in.
@@ -119,29 +139,21 @@ func (s sighting) source() Source {
 	return s.Source(currency.Euro)
 }
 
-// addTo adds the rate of the pair for a period to the rows of the period.
-func (c *pairCursor) addTo(rows []Row, begin, end civil.Date, fill bool) []Row {
+// point returns the rate of the pair for a period, if it has one.
+func (c *pairCursor) point(begin, end civil.Date, fill bool) (point, bool) {
 	if end = min(end, c.end); begin > end {
-		return rows
+		return point{}, false
 	}
 	met, found := c.newest(end)
 	own := found && met.Date() >= begin
 	if !own && !(found && fill && met.Date() >= end-LookBack) {
-		return rows
+		return point{}, false
 	}
 	date := end
 	if own {
 		date = met.Date()
 	}
-	at, same := slices.BinarySearchFunc(rows, date, func(row Row, date civil.Date) int { return cmp.Compare(row.Date, date) })
-	if !same {
-		rows = slices.Insert(rows, at, Row{Date: date})
-	}
-	row := &rows[at]
-	row.Rates = append(row.Rates, Quote{c.code, quotient(met.to.value(), met.from.value())})
-	row.Source |= met.source()
-	row.Filled = row.Filled || !own
-	return rows
+	return point{date, Quote{c.code, quotient(met.to.value(), met.from.value())}, met.source(), !own}, true
 }
 
 // newest returns the newest day up to end that quotes the pair, if any. Later

@@ -24,7 +24,7 @@ var SourceNames = [...]string{"ECB", "parity", "indicative"}
 
 // String returns the names of the sources, joined by +.
 func (s Source) String() string {
-	var names []string
+	names := make([]string, 0, len(SourceNames))
 	for i, name := range SourceNames {
 		if s&(1<<i) != 0 {
 			names = append(names, name)
