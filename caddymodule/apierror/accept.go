@@ -6,18 +6,23 @@ import (
 	"strings"
 )
 
-var notAcceptable = New(http.StatusNotAcceptable, "not_acceptable",
-	"The Accept header excludes application/json, the only media type here.")
-
-// Negotiate refuses a request whose Accept header excludes JSON, the only
-// media type that Tollgate's APIs answer with. It returns nil for other
-// requests. Call it before any work: a client would repeat a change that
-// was made and answered with 406.
-func Negotiate(header http.Header) *Error {
-	if Accepts(header, jsonType) {
-		return nil
+// Negotiate returns the media type that the Accept header of a request
+// prefers: JSON or one of the others. Without a preference it is the first of
+// them, JSON first. It refuses a request whose header excludes all. Call it
+// before any work: a client would repeat a change that was made and answered
+// with 406.
+func Negotiate(header http.Header, others ...string) (string, *Error) {
+	best, most := jsonType, quality(header["Accept"], jsonType)
+	for _, other := range others {
+		if q := quality(header["Accept"], other); q > most {
+			best, most = other, q
+		}
 	}
-	return notAcceptable
+	if most > 0 {
+		return best, nil
+	}
+	return "", New(http.StatusNotAcceptable, "not_acceptable",
+		"The Accept header excludes all media types of this answer: "+strings.Join(append([]string{jsonType}, others...), ", ")+".")
 }
 
 // Accepts reports whether the Accept header of a request allows a media type.

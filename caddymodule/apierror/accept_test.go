@@ -31,12 +31,45 @@ func TestNegotiate(t *testing.T) {
 		{[]string{"a;b,c"}, false},
 		{[]string{";"}, true}, // no range at all
 	} {
-		refused := apierror.Negotiate(http.Header{"Accept": test.accept})
+		_, refused := apierror.Negotiate(http.Header{"Accept": test.accept})
 		if got := refused == nil; got != test.want {
 			t.Errorf("Accept: %q: got %v, want %v", test.accept, got, test.want)
 		}
 		if refused != nil && (refused.Status != http.StatusNotAcceptable || refused.Code != "not_acceptable") {
 			t.Errorf("Accept: %q: got %d %s", test.accept, refused.Status, refused.Code)
+		}
+	}
+}
+
+// TestNegotiateSeveral checks that the highest weight decides, and JSON without
+// a preference.
+func TestNegotiateSeveral(t *testing.T) {
+	t.Parallel()
+	const json, csv, lines = "application/json", "text/csv", "application/x-ndjson"
+	for _, test := range []struct {
+		accept []string
+		want   string
+	}{
+		{nil, json},
+		{[]string{"*/*"}, json},
+		{[]string{"text/csv"}, csv},
+		{[]string{"Text/CSV; charset=utf-8; header=present"}, csv},
+		{[]string{"text/*"}, csv},
+		{[]string{"application/x-ndjson"}, lines},
+		{[]string{"application/*"}, json},
+		{[]string{"text/csv, */*"}, json},
+		{[]string{"text/csv, */*;q=0.9"}, csv},
+		{[]string{"text/csv", "application/json;q=0.5"}, csv},
+		{[]string{"text/csv;q=0.5, application/x-ndjson;q=0.7"}, lines},
+		{[]string{"text/csv;q=0.5, application/x-ndjson;q=0.7, application/json"}, json},
+		{[]string{"application/json;q=0, */*;q=0.1"}, csv},
+		{[]string{"text/csv;q=0, application/json;q=0, */*"}, lines},
+		{[]string{"text/csv;q=0"}, ""},
+		{[]string{"text/plain"}, ""},
+	} {
+		got, refused := apierror.Negotiate(http.Header{"Accept": test.accept}, csv, lines)
+		if got != test.want || (refused == nil) != (test.want != "") {
+			t.Errorf("Accept: %q: got %q, want %q", test.accept, got, test.want)
 		}
 	}
 }

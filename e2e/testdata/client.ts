@@ -20,12 +20,21 @@ const currencies = must("currencies", await api.GET("/api/currencies"));
 const convert = must("convert", await api.GET("/api/convert/{from}/{amount}/{to}", {
   params: { path: { from: "EUR", amount: "10", to: "USD" } },
 }));
-const source: "ECB" | "snapshot" | "ECB+snapshot" = convert.source;
+type Source = "ECB" | "parity" | "indicative";
+const source: Source | "ECB+parity" | "ECB+indicative" | "parity+indicative" | "ECB+parity+indicative" = convert.source;
+const parity: { base: string; rate: number; authority: string } | undefined = currencies.currencies.find(c => c.source === "parity")?.parity;
 const rates = must("rates", await api.GET("/api/rates/{base}", {
   params: { path: { base: "EUR" }, query: { symbols: "USD,GBP" } },
 }));
 const history = must("history", await api.GET("/api/history/{from}/{to}", {
-  params: { path: { from: "EUR", to: "USD" } },
+  params: { path: { from: "EUR", to: "USD" }, query: { summary: "change", source: "ECB" } },
+}));
+const change: number | undefined = history.summary && "change" in history.summary ? (history.summary as components["schemas"]["Summary"]).change : undefined;
+const many = must("history of many", await api.GET("/api/history/{from}/{to}", {
+  params: { path: { from: "EUR", to: "USD,GBP,XOF" } },
+}));
+const csv: string = must("CSV", await api.GET("/api/rates/{base}", {
+  params: { path: { base: "EUR" } }, headers: { Accept: "text/csv" }, parseAs: "text",
 }));
 const batch = must("batch", await api.POST("/api/convert/batch", {
   body: { conversions: [{ from: "EUR", to: "USD", amount: 10 }] },
@@ -38,5 +47,7 @@ const refused = await api.GET("/api/convert/{from}/{amount}/{to}", {
 const code: components["schemas"]["ApiError"]["code"] | undefined = refused.error?.code;
 
 const seen = [currencies.count > 100, convert.to === "USD", source.length > 0, Object.keys(rates.rates).length === 3, history.count > 0,
+  change !== undefined, (history.rates[0].rate ?? 0) > 0, Object.keys(many.rates[0].rates ?? {}).join() === "GBP,USD,XOF", parity !== undefined && parity.rate > 0,
+  csv.startsWith("date,base,code,rate,source\n"),
   batch.succeeded === 1, usage.recent_calls.length >= 5, code === "invalid_currency"];
 if (seen.includes(false)) throw new Error(JSON.stringify(seen));

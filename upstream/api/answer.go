@@ -5,36 +5,51 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"hash"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
-// bodies is a pool of buffers. A history of ten years takes 150 kB; growing
-// a new buffer for each call would cost more than the numbers in it.
-type bodies struct{ pool sync.Pool }
+// longestKept is the size of an answer up to which it is kept in memory while
+// it is sent. A history of one currency has at most 220 kB.
+const longestKept = 256 << 10
 
-// largestKept is the size of the largest buffer in the pool.
-const largestKept = 512 << 10
-
-func (b *bodies) take() *bytes.Buffer {
-	body, ok := b.pool.Get().(*bytes.Buffer)
-	if !ok {
-		body = new(bytes.Buffer)
-	}
-	return body
+// kept is an answer, as far as it is kept, with its digest and length.
+type kept struct {
+	text   bytes.Buffer
+	digest hash.Hash
+	length int
 }
 
-func (b *bodies) giveBack(body *bytes.Buffer) {
-	body.Reset()
-	if body.Cap() <= largestKept {
-		b.pool.Put(body)
+// Write adds to the answer. It never fails.
+func (k *kept) Write(part []byte) (int, error) {
+	k.digest.Write(part)
+	if k.length += len(part); k.length <= longestKept {
+		k.text.Write(part)
 	}
+	return len(part), nil
+}
+
+// answers is a pool of answers. Growing a new buffer for each call would cost
+// more than the numbers in it.
+type answers struct{ pool sync.Pool }
+
+func (a *answers) take() *kept {
+	k, ok := a.pool.Get().(*kept)
+	if !ok {
+		k = &kept{digest: sha256.New()}
+	}
+	return k
+}
+
+func (a *answers) giveBack(k *kept) {
+	k.text.Reset()
+	k.digest.Reset()
+	k.length = 0
+	a.pool.Put(k)
 }
 
 // shortBody is a length in bytes up to which net/http sets Content-Length
@@ -44,15 +59,18 @@ const shortBody = 1 << 10
 
 // send writes an answer. A client may cache a successful GET until newer
 // rates are expected, and gets 304 if its cached answer is current. Nothing
-// else may be cached.
-func (s *service) send(w http.ResponseWriter, r *http.Request, status int, contentType string, answer any) {
-	body := s.bodies.take()
-	defer s.bodies.giveBack(body)
-	marshal(body, answer)
+// else may be cached. The answer is written once for its digest, and if it is
+// too long to be kept, once more to the client.
+func (s *service) send(w http.ResponseWriter, r *http.Request, status int, f format, answer any) {
+	k := s.answers.take()
+	defer s.answers.giveBack(k)
+	if err := f.write(k, answer); err != nil {
+		panic(fmt.Errorf("writing an answer: %w", err)) // only a defect can cause it
+	}
 	// The keys are in canonical form; Header.Set would check that.
 	header := w.Header()
 	if status == http.StatusOK && r.Method != http.MethodPost {
-		etag := digest(body.Bytes())
+		etag := entityTag(k.digest.Sum(nil))
 		header["Etag"] = []string{etag}
 		header["Cache-Control"] = []string{"private, max-age=" + strconv.Itoa(s.maxAge())}
 		if matches(r.Header["If-None-Match"], etag) {
@@ -62,23 +80,19 @@ func (s *service) send(w http.ResponseWriter, r *http.Request, status int, conte
 	} else {
 		header["Cache-Control"] = []string{"no-store"}
 	}
-	header["Content-Type"] = []string{contentType}
-	if body.Len() > shortBody || r.Method == http.MethodHead {
-		header["Content-Length"] = []string{strconv.Itoa(body.Len())}
+	header["Content-Type"] = []string{f.contentType}
+	whole := k.length <= longestKept
+	if whole && (k.length > shortBody || r.Method == http.MethodHead) {
+		header["Content-Length"] = []string{strconv.Itoa(k.length)}
 	}
 	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		// If this fails, the client is gone; ignore the error.
-		_, _ = w.Write(body.Bytes())
-	}
-}
-
-// marshal writes the JSON of an answer. Only a defect can make it panic.
-func marshal(body *bytes.Buffer, answer any) {
-	// The names are struct fields, or sorted codes without duplicates: the
-	// check for duplicates takes a quarter of the time of a table.
-	if err := json.MarshalWrite(body, answer, jsontext.AllowDuplicateNames(true)); err != nil {
-		panic(fmt.Errorf("writing an answer: %w", err))
+	switch {
+	case r.Method == http.MethodHead:
+	// If a write fails, the client is gone; ignore the error.
+	case whole:
+		_, _ = w.Write(k.text.Bytes())
+	default:
+		_ = f.write(w, answer)
 	}
 }
 
@@ -88,9 +102,8 @@ func (s *service) maxAge() int {
 	return int(max(s.source.NextExpected(now).Sub(now), 0) / time.Second)
 }
 
-// digest returns the strong entity tag of a body: 128 bits of its SHA-256.
-func digest(body []byte) string {
-	sum := sha256.Sum256(body)
+// entityTag returns the strong entity tag of a body: 128 bits of its SHA-256.
+func entityTag(sum []byte) string {
 	tag := append(make([]byte, 0, 24), '"')
 	tag = base64.RawURLEncoding.AppendEncode(tag, sum[:16])
 	return string(append(tag, '"'))

@@ -75,10 +75,7 @@ func New(source Source, site *url.URL, now func() time.Time) (*API, error) {
 	return &API{apierror.Routes(routes), reference}, nil
 }
 
-const (
-	mediaType    = "application/json"
-	schemaPrefix = "#/components/schemas/"
-)
+const schemaPrefix = "#/components/schemas/"
 
 // schemaOf returns a reference to the schema of a type.
 func schemaOf[T any](registry huma.Registry) *huma.Schema {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,6 +24,12 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
+
+// TestMain teaches the validator a media type.
+func TestMain(m *testing.M) {
+	openapi3filter.RegisterBodyDecoder("application/x-ndjson", openapi3filter.PlainBodyDecoder)
+	os.Exit(m.Run())
+}
 
 // now is the clock of the tests: the Tuesday after the fixture's newest
 // day.

@@ -16,6 +16,7 @@ type convertInput struct {
 	Amount string `path:"amount" pattern:"^[0-9]{1,15}(\\.[0-9]{1,10})?$" example:"100" doc:"The amount: above zero, at most 15 significant digits."`
 	To     string `path:"to" pattern:"^[A-Za-z]{3}$" example:"USD" doc:"The currency to convert to."`
 	Date   string `query:"date" format:"date" example:"2026-09-25" doc:"The day of the rate. Default: the newest day with a rate. For a day without rates, the newest day before it is used, at most 14 days back."`
+	Source string `query:"source" default:"ECB,parity,indicative" doc:"The sources to use, separated by commas. Others are left out. A parity with a base of the ECB needs both."`
 }
 
 // Conversion is the answer to a conversion. It is exported because reflection
@@ -28,12 +29,16 @@ type Conversion struct {
 	Result  number        `json:"result" doc:"amount × rate to 15 significant digits, rounded half-even."`
 	Rounded number        `json:"rounded" doc:"amount × rate, rounded half-even to the minor unit of to. For currencies without a minor unit, such as gold, it is result."`
 	Date    civil.Date    `json:"date" format:"date" doc:"The day that the rate is for."`
-	Source  string        `json:"source" enum:"ECB,snapshot,ECB+snapshot" doc:"Where the rate comes from: ECB, snapshot (indicative) or ECB+snapshot."`
+	Source  sources       `json:"source" doc:"The sources of the rate, the best first, joined by +."`
 }
 
 // convert answers GET /api/convert/{from}/{amount}/{to}.
 func (s *service) convert(in *convertInput) (*Conversion, *apierror.Error) {
-	return s.moment().convert(in, readAmount)
+	m, refusal := s.momentFrom(in.Source)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return m.convert(in, readAmount)
 }
 
 // convert makes one conversion, alone or of a batch; they differ in how the
@@ -67,7 +72,7 @@ func (m moment) convert(in *convertInput, read func(string) (rates.Decimal, *api
 	return &Conversion{
 		From: c.From, To: c.To,
 		Amount: number{c.Amount}, Rate: number{c.Rate}, Result: number{c.Result}, Rounded: number{c.Rounded},
-		Date: c.Date, Source: c.Source.String(),
+		Date: c.Date, Source: sources(c.Source.String()),
 	}, nil
 }
 

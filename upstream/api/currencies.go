@@ -1,9 +1,12 @@
 package api
 
 import (
+	"strconv"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
 // currenciesInput is the request of GET /api/currencies. It has no
@@ -26,7 +29,58 @@ type currencyDetail struct {
 	Symbol    string        `json:"symbol" doc:"The symbol in English, or the code."`
 	StartDate civil.Date    `json:"start_date" format:"date" doc:"The first day with a rate."`
 	EndDate   civil.Date    `json:"end_date" format:"date" doc:"The last day with a rate."`
-	Source    string        `json:"source" enum:"ECB,snapshot" doc:"Where the rate of the last day comes from: ECB or snapshot (indicative)."`
+	Source    string        `json:"source" enum:"ECB,parity,indicative" doc:"ECB if the newest publication of the bank has the currency, or else parity if its last rate is one, or else indicative."`
+	Parity    *parity       `json:"parity,omitzero" doc:"With the source parity: the parity of the last day with a rate."`
+}
+
+// parity is the fixed rate of a currency.
+type parity struct {
+	Base      currency.Code `json:"base" pattern:"^[A-Z]{3}$" doc:"The currency that the rate is fixed to."`
+	Rate      number        `json:"rate" doc:"How many units of the currency one unit of base buys, to 12 significant digits."`
+	Since     civil.Date    `json:"since" format:"date" doc:"The first day of the parity."`
+	Authority string        `json:"authority" doc:"The authority that says so."`
+	URL       string        `json:"url" format:"uri" doc:"Where it says so."`
+}
+
+// table returns the currencies as rows.
+func (l *currencyList) table() (*table, *apierror.Error) {
+	columns := []string{
+		"code", "name", "numeric", "minor_unit", "symbol", "start_date", "end_date", "source",
+		"parity_base", "parity_rate", "parity_since", "parity_authority", "parity_url",
+	}
+	return &table{columns, func(yield func(row) bool) {
+		for i := range l.Currencies {
+			if !yield(&l.Currencies[i]) {
+				return
+			}
+		}
+	}}, nil
+}
+
+func (d *currencyDetail) addTo(line *csvLine) {
+	line.text(string(d.Code))
+	line.text(d.Name)
+	line.text(d.Numeric)
+	if d.MinorUnit != nil {
+		line.text(strconv.Itoa(*d.MinorUnit))
+	} else {
+		line.text("")
+	}
+	line.text(d.Symbol)
+	line.date(d.StartDate)
+	line.date(d.EndDate)
+	line.text(d.Source)
+	if d.Parity == nil {
+		for range 5 {
+			line.text("")
+		}
+		return
+	}
+	line.text(string(d.Parity.Base))
+	line.number(d.Parity.Rate)
+	line.date(d.Parity.Since)
+	line.text(d.Parity.Authority)
+	line.text(d.Parity.URL)
 }
 
 // listCurrencies answers GET /api/currencies with every active currency that
@@ -47,6 +101,9 @@ func (s *service) listCurrencies(*currenciesInput) (*currencyList, *apierror.Err
 		}
 		if known.MinorUnit != currency.NoMinorUnit {
 			detail.MinorUnit = &known.MinorUnit
+		}
+		if p, holds := rates.ParityOn(known.Code, listing.Last); holds && listing.Source == rates.SourceParity {
+			detail.Parity = &parity{p.Base, number{p.Rate()}, p.Since, p.Authority, p.URL}
 		}
 		list.Currencies = append(list.Currencies, detail)
 	}

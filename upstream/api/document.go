@@ -17,7 +17,7 @@ import (
 // examples are answers of this code for a few fixed rates. A test compares
 // each file with the served answer.
 //
-//go:embed examples/*.json
+//go:embed examples
 var examples embed.FS
 
 const (
@@ -33,7 +33,11 @@ const overview = `Exchange rates of the world's currencies, by day, and conversi
 
 **Numbers** are exact decimals, written as JSON numbers in plain notation. Read them with a decimal type to keep every digit. All rates of a day come from one table of values against the euro, so they never contradict each other.
 
-**Dates** are calendar days in UTC. Every answer has the date and the source of its rates. The source ECB means the euro reference rates of the European Central Bank. The source snapshot means republished market rates, which are indicative. The ECB has about thirty currencies; the others end with the snapshot. Without a date in the request, the answer uses the newest day that has all the currencies: read the date in the answer.
+**Dates** are calendar days in UTC. Every answer has the date of its rates. Without a date in the request, the answer uses the newest day that has all the currencies: read the date in the answer.
+
+**Sources.** Every answer with rates has their sources, joined by +. Each rate is of the first source that has one for its day. ECB: the euro reference rates of the European Central Bank, for information only (Source: ECB statistics). parity: the rate that an authority has fixed, exact through the rate of its base on that day; the list of currencies names the authority. indicative: market rates that others have published again; they do not disclose their sources. With source=ECB,parity in the request, the answer has no rate of others.
+
+**Formats.** Answers are JSON. Currencies, rates and histories are also CSV and NDJSON: send Accept: text/csv or Accept: application/x-ndjson. These have the rows alone, each with its source. Errors stay JSON.
 
 **Access** requires a plan of level Starter or higher, for keys and for the login. Without one, they and all calls are refused with 403 and the code plan_required.
 
@@ -257,6 +261,25 @@ func successHeaders(get bool) map[string]*huma.Header {
 		headers["ETag"] = header("Identifies the answer. It changes exactly when the answer changes.")
 	}
 	return headers
+}
+
+// addRows adds the media types of rows to those of an answer. A row is
+// described by the members of the JSON answer.
+func addRows(media map[string]*huma.MediaType, name string) error {
+	for mediaType, described := range map[string]struct{ file, text string }{
+		csvType:   {name + ".csv", "The rows as CSV: a header line, then a line for each row. Lines end with LF."},
+		linesType: {name + ".ndjson", "The rows as NDJSON: a JSON object on each line."},
+	} {
+		example, err := examples.ReadFile("examples/" + described.file)
+		if err != nil {
+			return fmt.Errorf("reading example: %w", err)
+		}
+		media[mediaType] = &huma.MediaType{
+			Schema:  &huma.Schema{Type: huma.TypeString, Description: described.text},
+			Example: string(example),
+		}
+	}
+	return nil
 }
 
 // exampleOf returns one of the embedded examples.

@@ -34,6 +34,7 @@ func exampleRates(t testing.TB) *rates.Dataset {
 		{"2026-09-23", rates.SourceECB, "GBP 0.87402 JPY 174.11 USD 1.1779"},
 		{"2026-09-24", rates.SourceECB, "GBP 0.87288 JPY 174.02 USD 1.1732"},
 		{"2026-09-25", rates.SourceECB, "GBP 0.87245 JPY 174.60 USD 1.1701"},
+		{"2026-09-25", rates.SourceECB | rates.SourceParity, "KYD 0.975083333333333333"},
 		{"2026-09-25", rates.SourceIndicative, "KWD 0.35712345678 XAU 0.000312345678"},
 	} {
 		day, err := civil.Parse(line.day)
@@ -77,16 +78,23 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := os.ReadFile("examples/batch_request.json")
+	batch, err := os.ReadFile("examples/batch_request.json")
 	if err != nil {
 		t.Fatal(err)
 	}
+	const week = "/api/history/EUR/USD?start_date=2026-09-21&end_date=2026-09-27&fill=previous"
 	for name, r := range map[string]*http.Request{
-		"currencies": httptest.NewRequest(http.MethodGet, "/api/currencies", nil),
-		"convert":    httptest.NewRequest(http.MethodGet, "/api/convert/EUR/100/USD?date=2026-09-25", nil),
-		"rates":      httptest.NewRequest(http.MethodGet, "/api/rates/EUR?date=2026-09-25&symbols=USD,GBP", nil),
-		"history":    httptest.NewRequest(http.MethodGet, "/api/history/EUR/USD?start_date=2026-09-21&end_date=2026-09-27&fill=previous", nil),
-		"batch":      httptest.NewRequest(http.MethodPost, "/api/convert/batch", strings.NewReader(string(request))),
+		"currencies.json":   request(http.MethodGet, "/api/currencies"),
+		"currencies.csv":    request(http.MethodGet, "/api/currencies", "Accept", "text/csv"),
+		"currencies.ndjson": request(http.MethodGet, "/api/currencies", "Accept", "application/x-ndjson"),
+		"convert.json":      request(http.MethodGet, "/api/convert/EUR/100/USD?date=2026-09-25"),
+		"rates.json":        request(http.MethodGet, "/api/rates/EUR?date=2026-09-25&symbols=USD,GBP"),
+		"rates.csv":         request(http.MethodGet, "/api/rates/EUR?date=2026-09-25&symbols=USD,GBP", "Accept", "text/csv"),
+		"rates.ndjson":      request(http.MethodGet, "/api/rates/EUR?date=2026-09-25&symbols=USD,GBP", "Accept", "application/x-ndjson"),
+		"history.json":      request(http.MethodGet, week+"&summary=change"),
+		"history.csv":       request(http.MethodGet, week, "Accept", "text/csv"),
+		"history.ndjson":    request(http.MethodGet, week, "Accept", "application/x-ndjson"),
+		"batch.json":        httptest.NewRequest(http.MethodPost, "/api/convert/batch", strings.NewReader(string(batch))),
 	} {
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
@@ -95,10 +103,13 @@ func TestExamples(t *testing.T) {
 			t.Fatalf("%s: %d %s", name, w.Code, w.Body)
 		}
 		text := jsontext.Value(w.Body.Bytes())
-		if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
-			t.Fatal(err)
+		if filepath.Ext(name) == ".json" {
+			if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
+				t.Fatal(err)
+			}
+			text = append(text, '\n')
 		}
-		golden(t, filepath.Join("examples", name+".json"), append(text, '\n'))
+		golden(t, filepath.Join("examples", name), text)
 	}
 }
 

@@ -15,7 +15,7 @@ type endpoint struct {
 	operation huma.Operation
 	// refusals are the codes of this endpoint's own refusals.
 	refusals problemCodes
-	register registration
+	registration
 }
 
 // endpoints returns all endpoints in the order of the reference page. Each
@@ -27,12 +27,12 @@ func endpoints() []endpoint {
 			operation: huma.Operation{
 				OperationID: "listCurrencies", Method: http.MethodGet, Path: "/api/currencies",
 				Summary:     "List the currencies",
-				Description: "Every active currency that has a rate, with its name, its minor unit and the first day with a rate.",
+				Description: "Every active currency that has a rate, with its name, its minor unit, the first and the last day with a rate, and the source of its rates.",
 			},
 			refusals: problemCodes{
 				http.StatusBadRequest: {codeUnknownParameter, codeInvalidRequest},
 			},
-			register: register((*service).listCurrencies),
+			registration: register((*service).listCurrencies),
 		},
 		{
 			name: "convert",
@@ -45,7 +45,7 @@ func endpoints() []endpoint {
 				http.StatusBadRequest: {codeInvalidCurrency, codeInvalidAmount, codeInvalidDate, codeUnknownParameter, codeInvalidRequest},
 				http.StatusNotFound:   {codeUnknownCurrency, codeCurrencyRetired, codeNoRate},
 			},
-			register: register((*service).convert),
+			registration: register((*service).convert),
 		},
 		{
 			name: "rates",
@@ -58,20 +58,20 @@ func endpoints() []endpoint {
 				http.StatusBadRequest: {codeInvalidCurrency, codeInvalidDate, codeUnknownParameter, codeInvalidRequest},
 				http.StatusNotFound:   {codeUnknownCurrency, codeCurrencyRetired, codeNoRate},
 			},
-			register: register((*service).listRates),
+			registration: register((*service).listRates),
 		},
 		{
 			name: "history",
 			operation: huma.Operation{
 				OperationID: "getHistory", Method: http.MethodGet, Path: "/api/history/{from}/{to}",
 				Summary:     "List the history of a rate",
-				Description: "The rates of a pair by day, week or month. Without a range, the 30 days up to the newest rate.",
+				Description: "The rates of one currency in another, or in up to 10 others, by day, week or month. Without a range, the 30 days up to the newest rate.",
 			},
 			refusals: problemCodes{
 				http.StatusBadRequest: {codeInvalidCurrency, codeInvalidDate, codeUnknownParameter, codeInvalidRequest},
 				http.StatusNotFound:   {codeUnknownCurrency, codeCurrencyRetired, codeNoRate},
 			},
-			register: register((*service).listHistory),
+			registration: register((*service).listHistory),
 		},
 		{
 			name: "batch",
@@ -87,7 +87,7 @@ func endpoints() []endpoint {
 				http.StatusRequestEntityTooLarge: {codeBodyTooLarge},
 				http.StatusUnsupportedMediaType:  {codeUnsupportedMedia},
 			},
-			register: register((*service).convertBatch),
+			registration: register((*service).convertBatch),
 		},
 	}
 }
@@ -101,7 +101,12 @@ func (e endpoint) add(s *service, documentation huma.API) (http.Handler, error) 
 	get := e.operation.Method == http.MethodGet
 	e.operation.Tags = []string{tagCurrencies}
 	e.operation.Responses = responses(get, example, e.refusals)
-	served, err := e.register(s, documentation, e.operation)
+	if e.rows {
+		if err := addRows(e.operation.Responses["200"].Content, e.name); err != nil {
+			return nil, err
+		}
+	}
+	served, err := e.registration.add(s, documentation, e.operation)
 	if err != nil || get {
 		return served, err
 	}

@@ -3,6 +3,8 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
@@ -15,55 +17,78 @@ const (
 	defaultHistory = 30
 	// longestHistory is the maximum number of days: ten years.
 	longestHistory = 3660
+	// mostTargets is the maximum number of currencies of a history.
+	mostTargets = 10
 )
 
 // historyInput is the request of GET /api/history/{from}/{to}.
 type historyInput struct {
 	From      string `path:"from" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The base: the rates are for one unit of it."`
-	To        string `path:"to" pattern:"^[A-Za-z]{3}$" example:"USD" doc:"The currency that the rates are in."`
+	To        string `path:"to" pattern:"^[A-Za-z]{3}(,[A-Za-z]{3}){0,9}$" example:"USD" doc:"The currency that the rates are in, or a list of up to 10, separated by commas."`
 	StartDate string `query:"start_date" format:"date" example:"2026-09-21" doc:"The first day. Default: 29 days before the last. It may be before the first rate."`
 	EndDate   string `query:"end_date" format:"date" example:"2026-09-27" doc:"The last day. Default: the newest day with a rate. A history has at most 3660 days, including both."`
 	Group     string `query:"group" enum:"day,week,month" default:"day" doc:"One rate for each day, week (Monday to Sunday) or month. The rate of a week or month is the last one of the period, not an average."`
 	Fill      string `query:"fill" enum:"none,previous" default:"none" example:"previous" doc:"For a day, week or month without a rate: none omits it, previous repeats the newest rate before its end, at most 14 days old."`
+	Summary   string `query:"summary" enum:"change" example:"change" doc:"change adds how the rate of each currency changed, from the rates of the answer. In JSON alone."`
+	Source    string `query:"source" default:"ECB,parity,indicative" doc:"The sources to use, separated by commas. Others are left out. A parity with a base of the ECB needs both."`
 }
 
 // history is the answer to GET /api/history/{from}/{to}.
 type history struct {
-	From      currency.Code  `json:"from" pattern:"^[A-Z]{3}$" doc:"The base: the rates are for one unit of it."`
-	To        currency.Code  `json:"to" pattern:"^[A-Z]{3}$" doc:"The currency that the rates are in."`
-	StartDate civil.Date     `json:"start_date" format:"date" doc:"The first day of the request."`
-	EndDate   civil.Date     `json:"end_date" format:"date" doc:"The last day of the request."`
-	Group     string         `json:"group" enum:"day,week,month" doc:"The period of each rate."`
-	Count     int            `json:"count" doc:"The number of rates."`
-	Source    string         `json:"source" enum:"ECB,snapshot,ECB+snapshot" doc:"Where the rates come from: ECB, snapshot (indicative) or ECB+snapshot."`
-	Rates     []historyPoint `json:"rates" nullable:"false" doc:"The rates by ascending date."`
+	From      currency.Code `json:"from" pattern:"^[A-Z]{3}$" doc:"The base: the rates are for one unit of it."`
+	To        string        `json:"to" pattern:"^[A-Z]{3}(,[A-Z]{3}){0,9}$" doc:"The currency that the rates are in, or the list of them, sorted and separated by commas."`
+	StartDate civil.Date    `json:"start_date" format:"date" doc:"The first day of the request."`
+	EndDate   civil.Date    `json:"end_date" format:"date" doc:"The last day of the request."`
+	Group     string        `json:"group" enum:"day,week,month" doc:"The period of each rate."`
+	Count     int           `json:"count" doc:"The number of rows in rates."`
+	Source    sources       `json:"source" doc:"The sources of the rates, the best first, joined by +."`
+	Summary   *summaries    `json:"summary,omitzero" doc:"With summary=change: how the rate changed. For a list of currencies, an object of these by code."`
+	Rates     historyRows   `json:"rates" nullable:"false" doc:"The rates by ascending date."`
 }
 
-// historyPoint is one rate of a history.
-type historyPoint struct {
+// HistoryRow has the rates of a day. It is exported because reflection ignores
+// embedded structs with a private name.
+type HistoryRow struct {
 	Date   civil.Date `json:"date" format:"date" doc:"The day of the rate. For a filled rate, the last day of its period."`
-	Rate   number     `json:"rate" doc:"How many units of to one unit of from bought, to 12 significant digits, rounded half-even."`
-	Filled bool       `json:"filled,omitzero" doc:"True for a rate of an earlier day."`
+	Rate   number     `json:"rate,omitzero" doc:"For one currency: how many units of to one unit of from bought, to 12 significant digits, rounded half-even."`
+	Rates  rateTable  `json:"rates,omitempty" doc:"For a list of currencies: the same by code, without those that have no rate of the day."`
+	Filled bool       `json:"filled,omitzero" doc:"True if a rate is of an earlier day."`
 }
 
 // listHistory answers GET /api/history/{from}/{to}.
 func (s *service) listHistory(in *historyInput) (*history, *apierror.Error) {
-	m := s.moment()
+	m, refusal := s.momentFrom(in.Source)
+	if refusal != nil {
+		return nil, refusal
+	}
 	r, refusal := m.historyRange(in)
 	if refusal != nil {
 		return nil, refusal
 	}
-	answer := &history{From: r.From, To: r.To[0], StartDate: r.Start, EndDate: r.End, Group: in.Group}
-	var source rates.Source
-	for row := range m.data.Series(r) {
-		source |= row.Source
-		answer.Rates = append(answer.Rates, historyPoint{row.Date, number{row.Rates[0].Rate}, row.Filled})
+	answer := &history{
+		From: r.From, To: join(r.To, ","), StartDate: r.Start, EndDate: r.End, Group: in.Group,
+		Rates: historyRows{m.data.Series(r), r.To},
 	}
-	if answer.Count = len(answer.Rates); answer.Count == 0 {
-		return nil, apierror.New(http.StatusNotFound, codeNoRate,
-			fmt.Sprintf("There is no rate for %s, %s from %s to %s.", r.From, r.To[0], r.Start, r.End))
+	points := make([][]rates.Extreme, len(r.To))
+	var all rates.Source
+	for row := range answer.Rates.series {
+		answer.Count++
+		all |= row.Source
+		if in.Summary == "" {
+			continue
+		}
+		for _, quote := range row.Rates {
+			i := slices.Index(r.To, quote.Code)
+			points[i] = append(points[i], rates.Extreme{Date: row.Date, Rate: quote.Rate})
+		}
 	}
-	answer.Source = source.String()
+	if answer.Count == 0 {
+		return nil, m.noRate(append([]currency.Code{r.From}, r.To...), fmt.Sprintf(" from %s to %s", r.Start, r.End))
+	}
+	answer.Source = sources(all.String())
+	if in.Summary != "" {
+		answer.Summary = summarize(r.To, points)
+	}
 	return answer, nil
 }
 
@@ -74,11 +99,10 @@ func (m moment) historyRange(in *historyInput) (rates.Range, *apierror.Error) {
 	if r.From, err = currency.Parse(in.From); err != nil {
 		return r, invalidCurrency(in.From)
 	}
-	to, err := currency.Parse(in.To)
-	if err != nil {
-		return r, invalidCurrency(in.To)
+	var refusal *apierror.Error
+	if r.To, refusal = parseTargets(in.To); refusal != nil {
+		return r, refusal
 	}
-	r.To = []currency.Code{to}
 	start, refusal := m.date(in.StartDate)
 	if refusal != nil {
 		return r, refusal
@@ -93,27 +117,53 @@ func (m moment) historyRange(in *historyInput) (rates.Range, *apierror.Error) {
 	if r.FillPrevious, refusal = parseFill(in.Fill); refusal != nil {
 		return r, refusal
 	}
+	if in.Summary != "" && in.Summary != "change" {
+		return r, invalidParameter("summary", in.Summary, "change")
+	}
 	// A retired currency is allowed if it was active on the first day.
 	first := start
 	if first.IsZero() && !end.IsZero() {
 		first = end - defaultHistory + 1
 	}
-	if refusal := m.known(first, r.From, to); refusal != nil {
+	codes := append([]currency.Code{r.From}, r.To...)
+	if refusal := m.known(first, codes...); refusal != nil {
 		return r, refusal
 	}
-	r.Start, r.End, refusal = m.bounds(start, end, r.From, to)
+	r.Start, r.End, refusal = m.bounds(start, end, codes)
 	return r, refusal
 }
 
-// bounds returns the first and last day of a history, checked and with
-// defaults.
-func (m moment) bounds(start, end civil.Date, from, to currency.Code) (civil.Date, civil.Date, *apierror.Error) {
-	if end.IsZero() {
-		newest, refusal := m.day(0, from, to)
-		if refusal != nil {
-			return 0, 0, refusal
+// parseTargets reads the currencies of a history and sorts them.
+func parseTargets(text string) ([]currency.Code, *apierror.Error) {
+	var codes []currency.Code
+	for name := range strings.SplitSeq(text, ",") {
+		code, err := currency.Parse(name)
+		if err != nil {
+			return nil, invalidCurrency(name)
 		}
-		end = max(newest.Date(), start)
+		if slices.Contains(codes, code) {
+			return nil, invalidRequest("The currency " + string(code) + " is duplicate in the list. Give it once.")
+		}
+		if codes = append(codes, code); len(codes) > mostTargets {
+			return nil, invalidRequest(fmt.Sprintf("The list of currencies is too long. At most %d are allowed.", mostTargets))
+		}
+	}
+	slices.Sort(codes)
+	return codes, nil
+}
+
+// bounds returns the first and last day of a history from the first currency
+// to the others, checked and with defaults.
+func (m moment) bounds(start, end civil.Date, codes []currency.Code) (civil.Date, civil.Date, *apierror.Error) {
+	if end.IsZero() {
+		for _, to := range codes[1:] {
+			if newest, err := m.data.Latest(codes[0], to); err == nil {
+				end = max(end, newest.Date(), start)
+			}
+		}
+		if end.IsZero() {
+			return 0, 0, m.noRate(codes, "")
+		}
 	}
 	if start.IsZero() {
 		start = end - defaultHistory + 1

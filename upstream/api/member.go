@@ -25,7 +25,7 @@ func newMember(name string, schema *huma.Schema, required bool) member {
 		m.Notes = append(m.Notes, fmt.Sprintf(format, values...))
 	}
 	if len(schema.Enum) > 0 {
-		note("One of: %s.", join(schema.Enum))
+		note("One of: %s.", join(schema.Enum, ", "))
 	}
 	if schema.Default != nil {
 		note("Default: %v.", schema.Default)
@@ -40,7 +40,7 @@ func newMember(name string, schema *huma.Schema, required bool) member {
 		note("At most %d characters.", *schema.MaxLength)
 	}
 	if len(schema.Examples) > 0 {
-		note("Example: %s", join(schema.Examples))
+		note("Example: %s", join(schema.Examples, ", "))
 	}
 	return m
 }
@@ -62,8 +62,11 @@ func members(schemas huma.Registry, schema *huma.Schema, prefix string) []member
 	for _, name := range memberNames(schema) {
 		property := schema.Properties[name]
 		all = append(all, newMember(prefix+name, property, slices.Contains(schema.Required, name)))
-		if property.Type == huma.TypeArray {
+		switch {
+		case property.Type == huma.TypeArray:
 			all = append(all, members(schemas, property.Items, prefix+name+"[].")...)
+		case property.Ref != schemaPrefix+schemaRefusal: // the page of errors has its members
+			all = append(all, members(schemas, property, prefix+name+".")...)
 		}
 	}
 	return all
@@ -90,14 +93,14 @@ func typeName(schema *huma.Schema) string {
 		for _, alternative := range schema.OneOf {
 			names = append(names, typeName(alternative))
 		}
-		name = strings.Join(names, " or ")
+		name = strings.Join(slices.Compact(names), " or ")
 	case schema.Ref != "":
 		name = huma.TypeObject
 	case schema.Format == "date" || schema.Format == "date-time":
 		name += " (" + schema.Format + ")"
 	case schema.Type == huma.TypeObject:
 		if values, ok := schema.AdditionalProperties.(*huma.Schema); ok {
-			name += " of " + values.Type + "s"
+			name += " of " + typeName(values) + "s"
 		}
 	}
 	if schema.Nullable {
@@ -106,11 +109,11 @@ func typeName(schema *huma.Schema) string {
 	return name
 }
 
-// join separates values by commas.
-func join(values []any) string {
+// join writes values with a separator between them.
+func join[T any](values []T, separator string) string {
 	texts := make([]string, len(values))
 	for i, value := range values {
 		texts[i] = fmt.Sprint(value)
 	}
-	return strings.Join(texts, ", ")
+	return strings.Join(texts, separator)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
@@ -16,12 +15,23 @@ import (
 // All parts of an answer use it, so a concurrent refresh cannot make them
 // contradict each other.
 type moment struct {
-	data  *rates.Dataset
-	today civil.Date
+	data    *rates.Dataset
+	sources rates.Source
+	today   civil.Date
 }
 
 func (s *service) moment() moment {
-	return moment{s.source.Current(), civil.Of(s.now().UTC())}
+	return moment{s.source.Current(), rates.AllSources, civil.Of(s.now().UTC())}
+}
+
+// momentFrom returns the moment with the values of some sources alone.
+func (s *service) momentFrom(text string) (moment, *apierror.Error) {
+	m := s.moment()
+	var refusal *apierror.Error
+	if m.sources, refusal = parseSources(text); refusal == nil {
+		m.data = m.data.From(m.sources)
+	}
+	return m, refusal
 }
 
 // date reads a date of the request. An empty text is the zero Date. A date in
@@ -82,21 +92,22 @@ func (m moment) day(on civil.Date, codes ...currency.Code) (rates.Day, *apierror
 		day, err = m.data.At(on, codes...)
 	}
 	if errors.Is(err, rates.ErrNoRate) {
-		return day, noRate(on, codes)
+		var period string
+		if !on.IsZero() {
+			period = fmt.Sprintf(" from %s back to %s", on, on-rates.LookBack)
+		}
+		return day, m.noRate(codes, period)
 	}
 	must(err)
 	return day, nil
 }
 
-// noRate refuses a request because no day in its range has the rates.
-func noRate(on civil.Date, codes []currency.Code) *apierror.Error {
-	names := make([]string, len(codes))
-	for i, code := range codes {
-		names[i] = string(code)
-	}
-	sentence := "There is no day with a rate for " + strings.Join(names, ", ")
-	if !on.IsZero() {
-		sentence += fmt.Sprintf(" from %s back to %s", on, on-rates.LookBack)
+// noRate refuses a request because no day in its period has rates of all the
+// currencies.
+func (m moment) noRate(codes []currency.Code, period string) *apierror.Error {
+	sentence := "There is no day with a rate for " + join(codes, ", ") + period
+	if m.sources != rates.AllSources {
+		sentence += " of the source " + m.sources.String()
 	}
 	return apierror.New(http.StatusNotFound, codeNoRate, sentence+".")
 }

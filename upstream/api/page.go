@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -29,7 +30,8 @@ func newDocument(document *huma.OpenAPI) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the document: %w", err)
 	}
-	etag := digest(text)
+	sum := sha256.Sum256(text)
+	etag := entityTag(sum[:])
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", mediaType)
@@ -71,6 +73,8 @@ type referenceEndpoint struct {
 	Body                                   *content
 	Sample                                 string
 	Answer                                 content
+	// Rows is true if the answer is also CSV and NDJSON.
+	Rows bool
 	// Errors are those that are not common.
 	Errors []referenceError
 }
@@ -193,6 +197,7 @@ func newReferenceEndpoint(schemas huma.Registry, s shown, l language) (reference
 		ID: s.anchor, Summary: operation.Summary, Description: operation.Description,
 		Method: operation.Method, Path: operation.Path,
 		Answer: contentOf(schemas, operation.Responses["200"].Content[mediaType]),
+		Rows:   operation.Responses["200"].Content[csvType] != nil,
 	}
 	for _, p := range operation.Parameters {
 		m := newMember(p.Name, p.Schema, p.Required)

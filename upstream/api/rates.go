@@ -6,6 +6,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
 // ratesInput is the request of GET /api/rates/{base}.
@@ -13,14 +14,46 @@ type ratesInput struct {
 	Base    string `path:"base" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The base: the rates are for one unit of it."`
 	Date    string `query:"date" format:"date" example:"2026-09-25" doc:"The day of the rates. Default: the newest day with rates. For a day without rates, the newest day before it is used, at most 14 days back."`
 	Symbols string `query:"symbols" pattern:"^ *[A-Za-z]{3} *(, *[A-Za-z]{3} *)*$" example:"USD,GBP" doc:"The currencies to list beside base, separated by commas. Default: all of the day. With symbols, the day is the newest that has all of them."`
+	Source  string `query:"source" default:"ECB,parity,indicative" doc:"The sources to use, separated by commas. Others are left out. A parity with a base of the ECB needs both."`
 }
 
 // rateList is the answer to GET /api/rates/{base}.
 type rateList struct {
 	Base   currency.Code `json:"base" pattern:"^[A-Z]{3}$" doc:"The base: the rates are for one unit of it."`
 	Date   civil.Date    `json:"date" format:"date" doc:"The day of the rates."`
-	Source string        `json:"source" enum:"ECB,snapshot,ECB+snapshot" doc:"Where the rates come from: ECB, snapshot (indicative) or ECB+snapshot."`
+	Source sources       `json:"source" doc:"The sources of the rates, the best first, joined by +."`
 	Rates  rateTable     `json:"rates" doc:"How many units of each currency one unit of base buys, to 12 significant digits, sorted by code. The base itself is included, as 1."`
+
+	day rates.Day
+}
+
+// rateLine is a rate of the list as a row.
+type rateLine struct {
+	Date   civil.Date    `json:"date"`
+	Base   currency.Code `json:"base"`
+	Code   currency.Code `json:"code"`
+	Rate   number        `json:"rate"`
+	Source sources       `json:"source"`
+}
+
+// table returns the rates as rows, each with its source.
+func (l *rateList) table() (*table, *apierror.Error) {
+	return &table{[]string{"date", "base", "code", "rate", "source"}, func(yield func(row) bool) {
+		for _, quote := range l.Rates {
+			source := sources(l.day.Source(l.Base, quote.Code).String())
+			if !yield(&rateLine{l.Date, l.Base, quote.Code, number{quote.Rate}, source}) {
+				return
+			}
+		}
+	}}, nil
+}
+
+func (r *rateLine) addTo(line *csvLine) {
+	line.date(r.Date)
+	line.text(string(r.Base))
+	line.text(string(r.Code))
+	line.number(r.Rate)
+	line.text(string(r.Source))
 }
 
 // listRates answers GET /api/rates/{base}.
@@ -33,7 +66,10 @@ func (s *service) listRates(in *ratesInput) (*rateList, *apierror.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	m := s.moment()
+	m, refusal := s.momentFrom(in.Source)
+	if refusal != nil {
+		return nil, refusal
+	}
 	on, refusal := m.rateDate(in.Date)
 	if refusal != nil {
 		return nil, refusal
@@ -51,7 +87,7 @@ func (s *service) listRates(in *ratesInput) (*rateList, *apierror.Error) {
 	}
 	table, err := day.Rates(base, symbols...)
 	must(err)
-	return &rateList{Base: base, Date: day.Date(), Source: day.Source(symbols...).String(), Rates: table}, nil
+	return &rateList{Base: base, Date: day.Date(), Source: sources(day.Source(symbols...).String()), Rates: table, day: day}, nil
 }
 
 // parseSymbols reads a comma-separated list of codes, with or without spaces

@@ -13,17 +13,22 @@ import (
 
 // service has the state that all handlers share.
 type service struct {
-	source Source
-	now    func() time.Time
-	bodies bodies
+	source  Source
+	now     func() time.Time
+	answers answers
 }
 
 // handler is the work of an endpoint. It has no context: all data is in
 // memory.
 type handler[I, O any] func(*service, *I) (*O, *apierror.Error)
 
-// registration documents an endpoint and returns what serves it.
-type registration func(*service, huma.API, huma.Operation) (http.Handler, error)
+// registration is the work of an endpoint for the document and the server.
+type registration struct {
+	// rows is true if the answer is tabular.
+	rows bool
+	// add documents the endpoint and returns what serves it.
+	add func(*service, huma.API, huma.Operation) (http.Handler, error)
+}
 
 // reply is the return type that huma requires.
 type reply[O any] struct{ Body *O }
@@ -32,7 +37,12 @@ type reply[O any] struct{ Body *O }
 // it does not serve them, because its request handling takes longer than a
 // conversion.
 func register[I, O any](handle handler[I, O]) registration {
-	return func(s *service, documentation huma.API, operation huma.Operation) (http.Handler, error) {
+	var others []string
+	_, rows := any((*O)(nil)).(tabular)
+	if rows {
+		others = rowTypes[:]
+	}
+	return registration{rows, func(s *service, documentation huma.API, operation huma.Operation) (http.Handler, error) {
 		fields, err := inputOf(reflect.TypeFor[I]())
 		if err != nil {
 			return nil, fmt.Errorf("reading the input of %s: %w", operation.OperationID, err)
@@ -41,7 +51,7 @@ func register[I, O any](handle handler[I, O]) registration {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Add("Vary", "Accept")
 			in := new(I)
-			refusal := apierror.Negotiate(r.Header)
+			accepted, refusal := apierror.Negotiate(r.Header, others...)
 			if refusal == nil {
 				refusal = fields.read(w, r, reflect.ValueOf(in).Elem())
 			}
@@ -50,14 +60,17 @@ func register[I, O any](handle handler[I, O]) registration {
 				_ = refusal.Write(w)
 				return
 			}
-			out, refusal := handle(s, in)
+			var answer any
+			if answer, refusal = handle(s, in); refusal == nil && accepted != mediaType {
+				answer, refusal = answer.(tabular).table()
+			}
 			if refusal != nil {
-				s.send(w, r, refusal.Status, apierror.ContentType, refusal)
+				s.send(w, r, refusal.Status, refusalFormat, refusal)
 				return
 			}
-			s.send(w, r, http.StatusOK, mediaType, out)
+			s.send(w, r, http.StatusOK, formats[accepted], answer)
 		}), nil
-	}
+	}}
 }
 
 // unserved is the adapter of a huma API that only documents.

@@ -30,7 +30,7 @@ func checkRequest(ctx huma.Context, next func(huma.Context)) {
 	if op.RequestBody == nil {
 		apierror.CloseUnread(w, r)
 	}
-	refused := apierror.Negotiate(r.Header)
+	_, refused := apierror.Negotiate(r.Header)
 	if refused == nil {
 		refused = checkQuery(r.URL.RawQuery)
 	}
