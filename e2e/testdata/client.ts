@@ -15,7 +15,10 @@ const login = must("login", await open.POST("/api/login", {
   body: { email: process.env.EMAIL!, password: process.env.PASSWORD! },
 }));
 
-const api = createClient<paths>({ baseUrl, headers: { Authorization: `Bearer ${login.token}` } });
+// The second argument is the media type of the answers.
+const headers = { Authorization: `Bearer ${login.token}` };
+const api = createClient<paths, "application/json">({ baseUrl, headers });
+const rows = createClient<paths, "text/csv">({ baseUrl, headers: { ...headers, Accept: "text/csv" } });
 const currencies = must("currencies", await api.GET("/api/currencies"));
 const convert = must("convert", await api.GET("/api/convert/{from}/{amount}/{to}", {
   params: { path: { from: "EUR", amount: "10", to: "USD" } },
@@ -33,8 +36,8 @@ const change: number | undefined = history.summary && "change" in history.summar
 const many = must("history of many", await api.GET("/api/history/{from}/{to}", {
   params: { path: { from: "EUR", to: "USD,GBP,XOF" } },
 }));
-const csv: string = must("CSV", await api.GET("/api/rates/{base}", {
-  params: { path: { base: "EUR" } }, headers: { Accept: "text/csv" }, parseAs: "text",
+const csv: string = must("CSV", await rows.GET("/api/rates/{base}", {
+  params: { path: { base: "EUR" } }, parseAs: "text",
 }));
 const batch = must("batch", await api.POST("/api/convert/batch", {
   body: { conversions: [{ from: "EUR", to: "USD", amount: 10 }] },

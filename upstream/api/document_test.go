@@ -181,6 +181,8 @@ func FuzzTarget(f *testing.F) {
 	f.Add("/api/convert/us%64/1%2F2/%00?date=%zz;&&date")
 	f.Add("/api/history/EUR/USD?start_date=2026-09-01&group=month&fill=previous&end_date=2026-09-29")
 	f.Add("/api/rates/EUR?symbols=USD,,GBP")
+	f.Add("/api/rates/EUR?source=ECB,parity")
+	f.Add("/api/history/EUR/USD,GBP,VND?summary=change&source=indicative")
 	s := serve(f)
 	f.Fuzz(func(t *testing.T, target string) {
 		u, err := url.ParseRequestURI(target)

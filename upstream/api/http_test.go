@@ -196,14 +196,14 @@ func TestAccept(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	for accept, want := range map[string]int{
-		"":                        200,
-		"*/*":                     200,
-		"application/json":        200,
-		"text/html, */*;q=0.1":    200,
-		"text/html":               406,
-		"application/xml":         406,
-		"application/json;q=0":    406,
-		"a;b,c":                   406, // huma's own reading panics on this
+		"":                     200,
+		"*/*":                  200,
+		"application/json":     200,
+		"text/html, */*;q=0.1": 200,
+		"text/html":            406,
+		"application/xml":      406,
+		"application/json;q=0": 406,
+		"a;b,c":                406, // huma's own reading panics on this
 	} {
 		for _, target := range append([]string{"/api/rates/x"}, targets...) {
 			if target == "/api/rates/x" && want == 200 {
