@@ -15,7 +15,7 @@ type endpoint struct {
 	operation huma.Operation
 	// refusals are the codes of this endpoint's own refusals.
 	refusals problemCodes
-	registration
+	register registration
 }
 
 // endpoints returns all endpoints in the order of the reference page. Each
@@ -32,7 +32,7 @@ func endpoints() []endpoint {
 			refusals: problemCodes{
 				http.StatusBadRequest: {codeUnknownParameter, codeInvalidRequest},
 			},
-			registration: register((*service).listCurrencies),
+			register: register((*service).listCurrencies),
 		},
 		{
 			name: "convert",
@@ -45,7 +45,7 @@ func endpoints() []endpoint {
 				http.StatusBadRequest: {codeInvalidCurrency, codeInvalidAmount, codeInvalidDate, codeUnknownParameter, codeInvalidRequest},
 				http.StatusNotFound:   {codeUnknownCurrency, codeCurrencyRetired, codeNoRate},
 			},
-			registration: register((*service).convert),
+			register: register((*service).convert),
 		},
 		{
 			name: "rates",
@@ -58,7 +58,7 @@ func endpoints() []endpoint {
 				http.StatusBadRequest: {codeInvalidCurrency, codeInvalidDate, codeUnknownParameter, codeInvalidRequest},
 				http.StatusNotFound:   {codeUnknownCurrency, codeCurrencyRetired, codeNoRate},
 			},
-			registration: register((*service).listRates),
+			register: register((*service).listRates),
 		},
 		{
 			name: "history",
@@ -71,7 +71,7 @@ func endpoints() []endpoint {
 				http.StatusBadRequest: {codeInvalidCurrency, codeInvalidDate, codeUnknownParameter, codeInvalidRequest},
 				http.StatusNotFound:   {codeUnknownCurrency, codeCurrencyRetired, codeNoRate},
 			},
-			registration: register((*service).listHistory),
+			register: register((*service).listHistory),
 		},
 		{
 			name: "batch",
@@ -87,7 +87,7 @@ func endpoints() []endpoint {
 				http.StatusRequestEntityTooLarge: {codeBodyTooLarge},
 				http.StatusUnsupportedMediaType:  {codeUnsupportedMedia},
 			},
-			registration: register((*service).convertBatch),
+			register: register((*service).convertBatch),
 		},
 	}
 }
@@ -101,12 +101,12 @@ func (e endpoint) add(s *service, documentation huma.API) (http.Handler, error) 
 	get := e.operation.Method == http.MethodGet
 	e.operation.Tags = []string{tagCurrencies}
 	e.operation.Responses = responses(get, example, e.refusals)
-	if e.rows {
+	if e.register.rows {
 		if err := addRows(e.operation.Responses["200"].Content, e.name); err != nil {
 			return nil, err
 		}
 	}
-	served, err := e.registration.add(s, documentation, e.operation)
+	served, err := e.register.serve(s, documentation, e.operation)
 	if err != nil || get {
 		return served, err
 	}

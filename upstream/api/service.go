@@ -26,8 +26,8 @@ type handler[I, O any] func(*service, *I) (*O, *apierror.Error)
 type registration struct {
 	// rows is true if the answer is tabular.
 	rows bool
-	// add documents the endpoint and returns what serves it.
-	add func(*service, huma.API, huma.Operation) (http.Handler, error)
+	// serve documents the endpoint and returns what serves it.
+	serve func(*service, huma.API, huma.Operation) (http.Handler, error)
 }
 
 // reply is the return type that huma requires.

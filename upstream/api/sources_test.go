@@ -109,6 +109,11 @@ func TestParities(t *testing.T) {
 			t.Errorf("no %s in %s", want, text)
 		}
 	}
+	// The bank's rate goes before the parity.
+	quoted := string(serveWith(t, newer(t, "2026-09-28", "AED", "4.3001")).get(t, "/api/currencies").body)
+	if !strings.Contains(quoted, `"end_date":"2026-09-28","source":"ECB"},{"code":"BZD"`) {
+		t.Errorf("AED is not of the bank alone: %s", quoted)
+	}
 	var results struct {
 		Results []conversion `json:"results"`
 	}
