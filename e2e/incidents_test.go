@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
+	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 )
 
 // rulesTime matches the times in rules.yml that a test cannot wait for.
@@ -48,11 +48,21 @@ func (p *prometheus) awaitState(t *testing.T, state string, names ...string) {
 	}
 }
 
-// publication is a file of the bank with the rates of a day.
-func publication(day time.Time) string {
-	return fmt.Sprintf(`<?xml version="1.0" encoding="UTF-8"?>
+// publication is a file of the bank with %s for its day. It has the newest of
+// the embedded rates: one with few currencies would be refused.
+func publication(t *testing.T) string {
+	t.Helper()
+	embedded, err := ecb.Embedded()
+	must(t, err)
+	newest, err := embedded.Latest()
+	must(t, err)
+	var quotes strings.Builder
+	for code, value := range newest.Values() {
+		fmt.Fprintf(&quotes, `<Cube currency="%s" rate="%s"/>`, code, value)
+	}
+	return `<?xml version="1.0" encoding="UTF-8"?>
 <gesmes:Envelope xmlns:gesmes="http://www.gesmes.org/xml/2002-08-01" xmlns="http://www.ecb.int/vocabulary/2002-08-01/eurofxref">
-<Cube><Cube time="%s"><Cube currency="USD" rate="1.1"/><Cube currency="GBP" rate="0.9"/></Cube></Cube></gesmes:Envelope>`, day.UTC().Format(time.DateOnly))
+<Cube><Cube time="%s">` + quotes.String() + `</Cube></Cube></gesmes:Envelope>`
 }
 
 // service is a server of the test that works, or fails.
@@ -94,12 +104,13 @@ func TestIncidents(t *testing.T) {
 			fail(w, r)
 		}
 	})
+	published := publication(t)
 	bank := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !bankWorks.Load() || !strings.HasSuffix(r.URL.Path, ".xml") {
 			fail(w, r)
 			return
 		}
-		_, _ = io.WriteString(w, publication(time.Now())) // an error fails the test
+		_, _ = fmt.Fprintf(w, published, time.Now().UTC().Format(time.DateOnly)) // an error fails the test
 	}))
 	t.Cleanup(bank.Close)
 	server := redistest.Start(t)

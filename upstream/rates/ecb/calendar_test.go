@@ -19,21 +19,14 @@ func TestEaster(t *testing.T) {
 	}
 }
 
-// The days of the bank's own file are the days it is taken to publish on.
+// The calendar agrees with each publication since 2002, when TARGET got the
+// holidays that it has.
 func TestPublishesAgreesWithTheFile(t *testing.T) {
 	t.Parallel()
-	records, err := parse(fixture(t, "eurofxref-hist.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed := make(map[civil.Date]bool)
-	for _, r := range records {
-		listed[r.day] = true
-	}
-	// From 26 March to 13 April 2026: Easter and three weekends.
-	for day := civil.New(2026, 3, 26); day <= civil.New(2026, 4, 13); day++ {
-		if got := publishes(day); got != listed[day] {
-			t.Errorf("%s: got %v, want %v", day, got, listed[day])
+	data := embedded(t)
+	for day := civil.New(2002, time.January, 1); day <= data.Newest(); day++ {
+		if _, found := data.On(day); found != publishes(day) {
+			t.Errorf("%s: got %v, want %v", day, publishes(day), found)
 		}
 	}
 	for _, holiday := range []string{"2026-01-01", "2026-05-01", "2026-12-25", "2028-12-26"} {

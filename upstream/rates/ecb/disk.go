@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
@@ -28,10 +29,16 @@ type state struct {
 	// last asked with success.
 	FetchedAt time.Time `json:"fetched_at"`
 	CheckedAt time.Time `json:"checked_at"`
+	// Embedded is the newest day of the embedded rates that the table
+	// continues.
+	Embedded civil.Date `json:"embedded"`
+	// Complete is true if the history was fetched after the last gap.
+	Complete bool `json:"complete"`
 }
 
-// disk stores all accepted values in a folder, in the bank's CSV format, so
-// that any tool can read them. With an empty folder it stores nothing.
+// disk stores the accepted values that are not embedded in a folder, in the
+// bank's CSV format, so that any tool can read them. With an empty folder it
+// stores nothing.
 type disk struct {
 	folder string
 	// stamp is the table's time and size when it was last read or written

@@ -1,6 +1,7 @@
-// Package ecb keeps the euro reference rates of the European Central Bank:
-// it fetches them when they are due, compares them with known values,
-// keeps them on disk and serves them laid over a base of other rates.
+// Package ecb keeps the euro reference rates of the European Central Bank. The
+// bank's file to the day of the release is embedded. The package fetches newer
+// rates when they are due, compares them with known values, keeps on disk what
+// is not embedded, and serves them with the rates of the other sources.
 //
 // # What the bank publishes
 //

@@ -75,12 +75,18 @@ func screen(records []record, served *rates.Dataset, today civil.Date) ([]Quote,
 // contradicts reports whether another value is served for the day and
 // currency that this one cannot be a correction of.
 func contradicts(served *rates.Dataset, r record, value rates.Value) bool {
-	day, found := served.On(r.day)
+	accepted := valueOn(served, r.day, r.code)
+	return !accepted.IsZero() && accepted.Jumps(value)
+}
+
+// valueOn returns the value of a currency on a day, zero if there is none.
+func valueOn(data *rates.Dataset, on civil.Date, code currency.Code) rates.Value {
+	day, found := data.On(on)
 	if !found {
-		return false
+		return rates.Value{}
 	}
-	accepted, found := day.Value(r.code)
-	return found && accepted.Jumps(value)
+	value, _ := day.Value(code)
+	return value
 }
 
 // enough checks that no new day lacks most of the currencies.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,9 +42,9 @@ type Options struct {
 	// is created when it is first needed. Empty: the rates are in memory only.
 	Directory string
 	// URL is the base URL of the bank's files: eurofxref-hist.zip is fetched
-	// once and whenever a publication day was missed, eurofxref-daily.xml
-	// each time. Without a URL the provider serves what it has and what is on
-	// disk.
+	// once for each Bank, since it may correct old days, and whenever a
+	// publication day was missed; eurofxref-daily.xml each time. Without a URL
+	// the provider serves what it has and what is on disk.
 	URL string
 	// Timeout bounds one request, body included. Default: 10 seconds.
 	Timeout time.Duration
@@ -104,9 +105,9 @@ type Status struct {
 	Waiting []Quote
 }
 
-// Open returns a provider that serves Bank, Indicative and the rates on disk. A table
-// on disk that cannot be read is renamed and reported by Status. It does not
-// prevent the start: rates can be fetched again.
+// Open returns a provider that serves Bank, Indicative and the rates on disk. A
+// table on disk that cannot be read is renamed and reported by Status. It does
+// not prevent the start: rates can be fetched again.
 func Open(options Options) (*Provider, error) {
 	if options.Indicative == nil {
 		return nil, errors.New("opening rates: no indicative rates")
@@ -154,10 +155,12 @@ func (p *Provider) Refresh(ctx context.Context) error {
 	if p.disk.folder != "" && p.disk.changed() {
 		failed = p.load() // another process imported rates
 	}
-	today := civil.Of(p.options.Now().UTC())
+	if p.gap() {
+		p.state.Complete = false
+	}
 	var files []string
 	if p.options.URL != "" {
-		if p.incomplete(today) {
+		if !p.state.Complete {
 			files = append(files, historyFile)
 		}
 		files = append(files, dailyFile)
@@ -173,12 +176,14 @@ func (p *Provider) Refresh(ctx context.Context) error {
 	return failed
 }
 
-// incomplete reports whether the daily file alone would leave a gap: it has
-// the last publication, so the one before must be accepted.
-func (p *Provider) incomplete(today civil.Date) bool {
-	last := publicationBefore(today + 1)
+// gap reports whether the daily file alone would leave a gap: it has the last
+// publication, so the one before must be accepted.
+func (p *Provider) gap() bool {
+	last := publicationBefore(p.today() + 1)
 	return p.accepted.Newest() < publicationBefore(last)
 }
+
+func (p *Provider) today() civil.Date { return civil.Of(p.options.Now().UTC()) }
 
 // Import adds the publication in a file, in any of the bank's formats.
 func (p *Provider) Import(path string) (Report, error) {
@@ -189,6 +194,9 @@ func (p *Provider) Import(path string) (Report, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	report, err := p.take(content)
+	if err == nil {
+		err = p.saveState()
+	}
 	if err != nil {
 		err = fmt.Errorf("importing rates: %w", err)
 	}
@@ -222,6 +230,11 @@ func (p *Provider) fetch(ctx context.Context, file string) error {
 	}
 	known[address] = got.validators
 	p.state.Validators = known
+	p.state.Complete = p.state.Complete || file == historyFile
+	return p.saveState()
+}
+
+func (p *Provider) saveState() error {
 	if err := p.disk.writeState(p.state); err != nil {
 		return fmt.Errorf("storing the state of the rates: %w", err)
 	}
@@ -235,37 +248,43 @@ func (p *Provider) take(content []byte) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	before := p.accepted.Version()
-	report, err := p.add(records)
-	if err != nil || p.accepted.Version() == before {
+	before, embedded := p.accepted, p.options.Bank.Newest()
+	report, err := p.add(records, p.accepted, p.believed)
+	if err != nil || p.accepted == before && p.state.Embedded == embedded {
 		return report, err
 	}
 	if err := p.disk.writeTable(p.own()); err != nil {
 		return report, fmt.Errorf("storing the rates: %w", err)
 	}
+	p.state.Embedded = embedded
 	return report, nil
 }
 
-// add screens records and adds the valid ones to the accepted rates.
-func (p *Provider) add(records []record) (Report, error) {
-	quotes, report := screen(records, p.believed, civil.Of(p.options.Now().UTC()))
-	if len(quotes) == 0 {
+// add screens records and lays the valid ones over the accepted rates.
+func (p *Provider) add(records []record, accepted, believed *rates.Dataset) (Report, error) {
+	quotes, report := screen(records, believed, p.today())
+	if len(quotes) == 0 && len(records) > 0 {
 		return report, fmt.Errorf("%w: all %d values are invalid", ErrMalformed, len(records))
 	}
-	if err := enough(quotes, p.accepted); err != nil {
+	if err := enough(quotes, accepted); err != nil {
 		return report, err
 	}
-	var builder rates.Builder
+	var news rates.Builder
 	for _, q := range quotes {
-		builder.Set(q.Day, q.Code, q.Value, rates.SourceECB)
+		if q.Value != valueOn(accepted, q.Day, q.Code) {
+			news.Set(q.Day, q.Code, q.Value, rates.SourceECB)
+		}
 	}
-	p.setAccepted(rates.Overlay(p.accepted, builder.Build()))
+	if over := news.Build(); over.Days() > 0 {
+		accepted = rates.Overlay(accepted, over)
+	}
+	p.setAccepted(accepted)
 	return report, nil
 }
 
 // setAccepted replaces the accepted values and those that are believed.
 func (p *Provider) setAccepted(accepted *rates.Dataset) {
-	if accepted.Version() == p.accepted.Version() {
+	if accepted == p.accepted {
 		return
 	}
 	p.accepted = accepted
@@ -276,36 +295,35 @@ func (p *Provider) setAccepted(accepted *rates.Dataset) {
 }
 
 // own returns the accepted rates that Bank does not have, and all of the newest
-// day.
+// day: a table is never empty.
 func (p *Provider) own() *rates.Dataset {
 	var builder rates.Builder
 	for day := range p.accepted.All() {
-		before, found := p.options.Bank.On(day.Date())
 		for code, value := range day.Values() {
-			if found && day.Date() != p.accepted.Newest() {
-				if kept, _ := before.Value(code); kept == value {
-					continue
-				}
+			if day.Date() == p.accepted.Newest() || value != valueOn(p.options.Bank, day.Date(), code) {
+				builder.Set(day.Date(), code, value, rates.SourceECB)
 			}
-			builder.Set(day.Date(), code, value, rates.SourceECB)
 		}
 	}
 	return builder.Build()
 }
 
-// load replaces the accepted rates by those on disk, if they can be read.
+// load replaces the accepted rates by Bank and those on disk, if they can be
+// read. If they continue another Bank, those of the days of Bank may be older
+// than its own: they are left out, and the history is fetched again.
 func (p *Provider) load() error {
 	records, kept, err := p.disk.read()
-	if err != nil {
-		return fmt.Errorf("reading the stored rates: %w", err)
-	}
-	if records == nil {
+	if records == nil && err == nil {
 		return nil
 	}
-	before := p.accepted
-	p.setAccepted(p.options.Bank)
-	if _, err := p.add(records); err != nil {
-		p.setAccepted(before)
+	if newest := p.options.Bank.Newest(); kept.Embedded != newest {
+		records = slices.DeleteFunc(records, func(r record) bool { return r.day <= newest })
+		kept.Validators, kept.Complete = nil, false
+	}
+	if err == nil {
+		_, err = p.add(records, p.options.Bank, p.options.Bank)
+	}
+	if err != nil {
 		return fmt.Errorf("reading the stored rates: %w", err)
 	}
 	p.state = kept
