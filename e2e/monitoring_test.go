@@ -169,7 +169,7 @@ func block(t *testing.T, language string, oldnew ...string) string {
 }
 
 var (
-	selector  = regexp.MustCompile(`\b(?:(?:caddy|go|process|promhttp|tollgate)_\w+|up)\b(?:\{[^}]*\})?`)
+	selector  = regexp.MustCompile(`\b(?:(?:caddy|go|process|promhttp|currency)_\w+|up)\b(?:\{[^}]*\})?`)
 	variables = strings.NewReplacer("$__rate_interval", "1m", "$job", "tollgate", "$instance", ".*")
 )
 

@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
-	"github.com/caddy-tollgate/tollgate/upstream/rates"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 )
 
@@ -21,9 +20,8 @@ type Pinger interface {
 	Ping(ctx context.Context) error
 }
 
-// Rates returns the current rates and how fresh they are.
+// Rates tells how fresh the rates are.
 type Rates interface {
-	Current() *rates.Dataset
 	Status() ecb.Status
 	Missed(now time.Time) int
 }
@@ -49,9 +47,10 @@ type healthAnswer struct {
 	Rates *ratesAge `json:"rates,omitempty"`
 }
 
-// ratesAge is the age of the newest rates. AgeDays counts calendar days in
-// UTC; 3 is usual on a Monday morning. Missed counts publications that are not
-// there. Live is true if rates are fetched, Failing if the last attempt failed.
+// ratesAge is the age of the bank's newest rates: newer rates of another source
+// must not hide that the bank's are old. AgeDays counts calendar days in UTC; 3
+// is usual on a Monday morning. Missed counts publications that are not there.
+// Live is true if rates are fetched, Failing if the last attempt failed.
 // CheckedAt is the last success.
 type ratesAge struct {
 	Date      civil.Date `json:"date"`
@@ -66,11 +65,11 @@ func (h *health) age() *ratesAge {
 	if h.rates == nil {
 		return nil
 	}
-	newest, status := h.rates.Current().Newest(), h.rates.Status()
+	now, status := h.now(), h.rates.Status()
 	age := &ratesAge{
-		Date:    newest,
-		AgeDays: int(civil.Of(h.now().UTC()) - newest),
-		Missed:  h.rates.Missed(h.now()),
+		Date:    status.Newest,
+		AgeDays: int(civil.Of(now.UTC()) - status.Newest),
+		Missed:  h.rates.Missed(now),
 		Live:    status.Live,
 		Failing: status.Err != nil,
 	}

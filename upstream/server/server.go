@@ -75,7 +75,7 @@ func New(c Config) http.Handler {
 		routes["/openapi.json"] = c.API
 	}
 	if c.Rates != nil {
-		routes["/metrics"] = only("GET /metrics", metrics(c.Rates, c.Now))
+		routes["/metrics"] = only("GET /metrics", metrics(checks.age))
 	}
 	if c.SignUp {
 		routes["POST /signup"] = gate.warnUnthrottled(c.Pages)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -283,43 +284,72 @@ func TestSignUpAroundTheGate(t *testing.T) {
 	}
 }
 
+// ratesHealth is the part of the health check about rates.
+type ratesHealth struct {
+	Date      string
+	AgeDays   int `json:"age_days"`
+	Missed    int
+	Live      bool
+	Failing   bool
+	CheckedAt *time.Time `json:"checked_at"`
+}
+
+// The rates are as old as the bank's, although there are newer indicative ones.
+// One missed publication is visible when it should have come, also if nothing is
+// fetched.
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	missed := 0
-	s := newSite(t, func(c *server.Config) {
-		newest := c.Rates.Current().Newest().Time()
-		c.Now = func() time.Time { return newest.Add(3*24*time.Hour + time.Hour) }
-		missed = c.Rates.Missed(c.Now())
-		c.Gate = func() string { return "secret_refused" }
-	})
-	var got struct {
-		Status string
-		Gate   string
-		Rates  struct {
-			Date      string
-			AgeDays   int `json:"age_days"`
-			Missed    int
-			Live      bool
-			Failing   bool
-			CheckedAt *time.Time `json:"checked_at"`
-		}
-	}
-	w := s.do(http.MethodGet, "/healthz", nil)
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+	var now atomic.Int64
+	bank, err := rates.ReadTable("Date,USD\n2026-04-13,1.1684\n", rates.SourceECB)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if w.Code != http.StatusOK || got.Status != "ok" || got.Gate != "secret_refused" || got.Rates.AgeDays != 3 || got.Rates.Missed != missed || len(got.Rates.Date) != len("2026-11-20") {
-		t.Errorf("got %d %s", w.Code, w.Body)
+	indicative, err := rates.ReadTable("Date,USD\n2026-09-29,1.16\n", rates.SourceIndicative)
+	if err != nil {
+		t.Fatal(err)
 	}
-	metrics := s.do(http.MethodGet, "/metrics", nil)
-	for _, want := range []string{
-		fmt.Sprintf("\ntollgate_rates_missed_publications %d\n", missed),
-		"\ntollgate_rates_date_timestamp_seconds 1.",
-	} {
-		if metrics.Code != http.StatusOK || !strings.Contains(metrics.Body.String(), want) {
-			t.Errorf("got %d %s, want %q", metrics.Code, metrics.Body, want)
+	provider, err := ecb.Open(ecb.Options{Bank: bank, Indicative: indicative})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, func(c *server.Config) {
+		c.Rates = provider
+		c.Now = func() time.Time { return time.Unix(now.Load(), 0) }
+		c.Gate = func() string { return "secret_refused" }
+	})
+	check := func(at string, age, missed int) {
+		t.Helper()
+		clock, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now.Store(clock.Unix())
+		w := s.do(http.MethodGet, "/healthz", nil)
+		var got struct {
+			Status, Gate string
+			Rates        ratesHealth
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		want := ratesHealth{Date: "2026-04-13", AgeDays: age, Missed: missed}
+		if w.Code != http.StatusOK || got.Status != "ok" || got.Gate != "secret_refused" || got.Rates != want {
+			t.Errorf("at %s: got %d %s, want %+v", at, w.Code, w.Body, want)
+		}
+		metrics := s.do(http.MethodGet, "/metrics", nil)
+		for _, want := range []string{
+			fmt.Sprintf("\ncurrency_rates_age_days %d\n", age),
+			fmt.Sprintf("\ncurrency_rates_missed_publications %d\n", missed),
+		} {
+			if metrics.Code != http.StatusOK || !strings.Contains(metrics.Body.String(), want) {
+				t.Errorf("at %s: got %d %s, want %q", at, metrics.Code, metrics.Body, want)
+			}
 		}
 	}
+	check("2026-04-13T23:59:59Z", 0, 0)
+	check("2026-04-14T16:59:59Z", 1, 0)
+	check("2026-04-14T17:00:00Z", 1, 1)
+	check("2026-11-26T12:00:00Z", 227, 161)
 	if w := s.do(http.MethodHead, "/healthz", nil); w.Code != http.StatusOK {
 		t.Errorf("HEAD: got %d", w.Code)
 	}
@@ -331,9 +361,9 @@ func TestHealth(t *testing.T) {
 	if err := s.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	w = s.do(http.MethodGet, "/healthz", nil)
+	w := s.do(http.MethodGet, "/healthz", nil)
 	checkRefusal(t, w, http.StatusServiceUnavailable, "unavailable")
-	if !strings.Contains(w.Body.String(), `"status":"unavailable"`) || !strings.Contains(w.Body.String(), `"age_days":3`) {
+	if !strings.Contains(w.Body.String(), `"status":"unavailable"`) || !strings.Contains(w.Body.String(), `"age_days":227`) {
 		t.Errorf("got %s", w.Body)
 	}
 }
