@@ -21,8 +21,9 @@ func ratesCommand() *cobra.Command {
 		Use:                   "rates COMMAND",
 		DisableFlagsInUseLine: true,
 		Short:                 "Administer the exchange rates",
-		Long: `Administer the exchange rates. The program has embedded rates. The rates of
-the European Central Bank, in the data directory, replace them.
+		Long: `Administer the exchange rates. The program has the rates of the European
+Central Bank to the day of its release, fixed parities, and indicative rates of
+other currencies. The data directory has the bank's newer rates.
 
 A running server loads the changes of these commands at its next refresh.`,
 		Args: cobra.NoArgs,
@@ -41,11 +42,11 @@ type ratesState struct {
 }
 
 type bankState struct {
-	Newest    *civil.Date `json:"date"`
-	Days      int         `json:"days"`
-	FetchedAt *time.Time  `json:"fetched_at"`
-	CheckedAt *time.Time  `json:"checked_at"`
-	Waiting   []heldBack  `json:"waiting"`
+	Newest    civil.Date `json:"date"`
+	Days      int        `json:"days"`
+	FetchedAt *time.Time `json:"fetched_at"`
+	CheckedAt *time.Time `json:"checked_at"`
+	Waiting   []heldBack `json:"waiting"`
 }
 
 // heldBack is a value that jumped and is not confirmed yet.
@@ -64,20 +65,19 @@ func newRatesState(provider *ecb.Provider) ratesState {
 	return ratesState{
 		Newest: data.Newest(), Days: data.Days(), Version: data.Version(),
 		Bank: bankState{
-			Newest: orNull(status.Newest), Days: status.Days,
+			Newest: status.Newest, Days: status.Days,
 			FetchedAt: orNull(status.FetchedAt), CheckedAt: orNull(status.CheckedAt),
 			Waiting: waiting,
 		},
 	}
 }
 
-// orNull makes a zero value null in JSON.
-func orNull[T comparable](value T) *T {
-	var zero T
-	if value == zero {
+// orNull makes a zero time null in JSON.
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
 		return nil
 	}
-	return &value
+	return &t
 }
 
 func (s *settings) openRates(c *cobra.Command) (*ecb.Provider, error) {
@@ -122,13 +122,9 @@ func printRates(c *cobra.Command, state ratesState) error {
 		}
 		return terminal.Time(t.UTC())
 	}
-	newest := "none"
-	if state.Bank.Newest != nil {
-		newest = state.Bank.Newest.String()
-	}
 	table := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "Newest rates\t%s\nDays with rates\t%d\n", state.Newest, state.Days)
-	fmt.Fprintf(table, "ECB: newest rates\t%s\nECB: days with rates\t%d\n", newest, state.Bank.Days)
+	fmt.Fprintf(table, "ECB: newest rates\t%s\nECB: days with rates\t%d\n", state.Bank.Newest, state.Bank.Days)
 	fmt.Fprintf(table, "ECB: last fetched\t%s\nECB: last asked\t%s\n", when(state.Bank.FetchedAt), when(state.Bank.CheckedAt))
 	for _, q := range state.Bank.Waiting {
 		fmt.Fprintf(table, "ECB: held back\t%s on %s: %s\n", q.Currency, q.Date, q.Rate)
@@ -177,7 +173,7 @@ eurofxref-hist.csv or eurofxref-daily.xml.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%d values taken, %d dropped, newest rates of %s\n",
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%d values taken, %d dropped, the ECB's newest rates are of %s\n",
 				report.Accepted, report.Dropped(), provider.Status().Newest)
 			return err
 		},
