@@ -15,7 +15,7 @@ const (
 )
 
 // ofCurrencies are words that only pages of the currency API have.
-var ofCurrencies = regexp.MustCompile(`(?i)currenc|exchange|\bEUR\b|"/docs"`)
+var ofCurrencies = regexp.MustCompile(`(?i)currenc|exchange|\bEUR\b|\bECB\b|"/docs"`)
 
 // Pages in front of another API have its name, its logo and a way to the
 // operator, and no word about currencies.
@@ -73,7 +73,7 @@ func TestLogo(t *testing.T) {
 	w := newWorld(t, func(c *web.Config) { c.Brand.Logo = web.Logo{MediaType: "image/svg+xml", Content: []byte(image)} })
 	p := w.person()
 	front := p.get("/")
-	front.has(t, http.StatusOK, "Currency API", `href="/docs"`)
+	front.has(t, http.StatusOK, "Currency API", `href="/docs"`, "Source: ECB statistics.")
 	paths := regexp.MustCompile(`"(/static/[0-9a-f]{12}/logo\.svg)"`).FindAllStringSubmatch(front.body, -1)
 	if len(paths) != 2 || paths[0][1] != paths[1][1] {
 		t.Fatalf("the logo is at %v, want it as icon and beside the name: %s", paths, front.body)

@@ -9,11 +9,11 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
-// snapshot is a source with the embedded rates.
-type snapshot struct{ data *rates.Dataset }
+// embedded is a source with the embedded indicative rates.
+type embedded struct{ data *rates.Dataset }
 
-func (s snapshot) Current() *rates.Dataset            { return s.data }
-func (snapshot) NextExpected(now time.Time) time.Time { return now }
+func (s embedded) Current() *rates.Dataset            { return s.data }
+func (embedded) NextExpected(now time.Time) time.Time { return now }
 
 // docsStories are the states of the reference of the API.
 func docsStories() map[string]story {
@@ -30,7 +30,7 @@ func docsStory(path string) story {
 		if err != nil {
 			return err
 		}
-		currencies, err := api.New(snapshot{data}, s.Address, s.Now)
+		currencies, err := api.New(embedded{data}, s.Address, s.Now)
 		if err != nil {
 			return err
 		}
