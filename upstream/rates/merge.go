@@ -35,8 +35,10 @@ func combine(base, over *Dataset, codes []currency.Code, more func(*Dataset, civ
 	columns := [2][]uint16{d.columns(base.codes), d.columns(over.codes)}
 	days := slices.Concat(base.days, over.days)
 	slices.Sort(days)
+	days = slices.Compact(days)
+	d.cells = make([]cell, 0, len(base.cells)+len(over.cells)+len(days)*len(codes))
 	vector := make([]cell, len(d.codes))
-	for _, day := range slices.Compact(days) {
+	for _, day := range days {
 		clear(vector)
 		for i, from := range [2]*Dataset{base, over} {
 			if found, ok := from.On(day); ok {
