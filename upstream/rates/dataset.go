@@ -115,6 +115,8 @@ func (d *Dataset) Listings() []Listing {
 	for i, code := range d.codes {
 		s, source := d.spans[i], d.spans[i].source
 		switch {
+		case s.first.IsZero():
+			continue // a parity whose base has no rates
 		case lastOfBank != 0 && s.lastOfBank == lastOfBank:
 			source = SourceECB
 		case source&SourceParity != 0:
@@ -135,8 +137,8 @@ func (d *Dataset) Quotes(code currency.Code) bool {
 	if code == currency.Euro {
 		return len(d.days) > 0
 	}
-	_, found := d.column(code)
-	return found
+	column, found := d.column(code)
+	return found && !d.spans[column].first.IsZero()
 }
 
 // All yields every day, by ascending date.

@@ -247,6 +247,20 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// A parity whose base has no rates is no currency of the dataset.
+func TestMergeWithoutABase(t *testing.T) {
+	t.Parallel()
+	data := rates.Merge(build(t, "2026-04-10 KES 150 indicative"), build(t, "2026-04-10 GBP 0.86 ECB"))
+	for _, l := range data.Listings() {
+		if l.First.IsZero() || l.Code == "BZD" {
+			t.Errorf("got %+v", l)
+		}
+	}
+	if data.Quotes("BZD") || !data.Quotes("XOF") {
+		t.Error("Quotes does not agree with the listings")
+	}
+}
+
 // From leaves out every value that needs another source, and nothing else.
 func TestFrom(t *testing.T) {
 	t.Parallel()
