@@ -50,7 +50,7 @@ func (b *Builder) Build() *Dataset {
 			continue // a later value for the same day and code follows
 		}
 		column, _ := d.column(e.code)
-		d.append(e.day, cell{e.value.coefficient, e.value.exponent, e.source, column})
+		d.append(e.day, cell{e.value.coefficient, e.value.exponent, e.source, column, e.value.divisor})
 	}
 	return d.finish()
 }
@@ -112,7 +112,8 @@ func (d *Dataset) hash() string {
 			binary.LittleEndian.PutUint64(buffer[:], uint64(c.coefficient))
 			binary.LittleEndian.PutUint16(buffer[8:], c.column)
 			buffer[10], buffer[11] = byte(c.exponent), byte(c.source)
-			digest.Write(buffer[:12])
+			binary.LittleEndian.PutUint16(buffer[12:], c.divisor)
+			digest.Write(buffer[:14])
 		}
 	}
 	return hex.EncodeToString(digest.Sum(nil)[:16])

@@ -43,9 +43,10 @@ type cell struct {
 	exponent    int8
 	source      Source
 	column      uint16
+	divisor     uint16
 }
 
-func (c cell) value() Value { return Value{c.coefficient, c.exponent} }
+func (c cell) value() Value { return Value{c.coefficient, c.exponent, c.divisor} }
 
 // span is the first and last day that quote a currency, the source of the
 // last, and the last day of the bank.

@@ -211,6 +211,7 @@ func TestMerge(t *testing.T) {
 	indicative := build(t,
 		"2026-04-10 KES 150 indicative", "2026-04-10 USD 1.09 indicative", "2026-04-10 BZD 2.3 indicative",
 		"2026-04-11 USD 1.10 indicative", "2026-04-12 KES 151 indicative",
+		"2026-04-12 JPY 162.67516375 indicative", "2026-04-14 USD 1.23456789012345678 indicative",
 	)
 	data := rates.Merge(indicative, build(t, "2026-04-10 USD 1.1 ECB", "2026-04-13 USD 1.2 ECB"))
 	for _, test := range []struct{ date, from, to, rate, source string }{
@@ -220,10 +221,16 @@ func TestMerge(t *testing.T) {
 		{"2026-04-10", "EUR", "XOF", "655.957", "parity"},
 		{"2026-04-10", "XPF", "EUR", "0.00838", "parity"},
 		{"2026-04-10", "KYD", "USD", "1.2", "ECB+parity"},
+		{"2026-04-10", "USD", "KYD", "0.833333333333", "ECB+parity"},
+		{"2026-04-10", "KYD", "XPF", "130.180082447", "ECB+parity"},
 		{"2026-04-10", "BZD", "KES", "68.1818181818", "ECB+parity+indicative"},
 		{"2026-04-11", "USD", "BZD", "2", "parity+indicative"},
 		{"2026-04-12", "XOF", "KES", "0.230198016028", "parity+indicative"},
 		{"2026-04-12", "EUR", "BZD", "", ""},
+		{"2026-04-12", "XPF", "JPY", "1.36321787222", "parity+indicative"}, // exactly …2225: to even
+		{"2026-04-14", "USD", "AED", "3.6725", "parity+indicative"},        // 23 digits
+		{"2026-04-14", "EUR", "AED", "4.53395057648", "parity+indicative"},
+		{"2026-04-14", "AED", "XPF", "26.3195948501", "parity+indicative"},
 		{"2026-04-13", "USD", "AED", "3.6725", "ECB+parity"},
 	} {
 		day, found := data.On(date(t, test.date))
@@ -241,6 +248,10 @@ func TestMerge(t *testing.T) {
 		if err != nil || got.String() != test.rate || day.Source(from, to).String() != test.source {
 			t.Errorf("%v: got %s of %s, %v", test, got, day.Source(from, to), err)
 		}
+	}
+	day, _ := data.On(date(t, "2026-04-10"))
+	if value, _ := day.Value("KYD"); value.String() != "0.916666666666666667" {
+		t.Errorf("a euro bought %s KYD", value)
 	}
 	if version := data.Version(); version == indicative.Version() || version != data.From(rates.SourceECB).Version() {
 		t.Errorf("got version %s", version)

@@ -3,14 +3,14 @@ package rates
 import (
 	_ "embed"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/cockroachdb/apd/v3"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
@@ -66,24 +66,22 @@ func (p Parity) holds(day civil.Date) bool {
 // one is the value of the euro, and of a base in most parities.
 var one = Value{coefficient: 1}
 
-// of returns the value of the parity's currency for the value of its base, to
-// what a Value holds. That is exact but for parities whose BaseUnits is not 1,
-// and their rates are still exact to the 12 digits of a rate.
+// of returns the value of the parity's currency for the value of its base. It
+// is exact unless it has more than 18 digits: the bank's values have 7.
 func (p Parity) of(base Value) Value {
+	value := Value{exponent: base.exponent + p.Units.exponent - p.BaseUnits.exponent}
+	if p.BaseUnits != one {
+		value.divisor = uint16(p.BaseUnits.coefficient)
+	}
 	high, low := bits.Mul64(uint64(base.coefficient), uint64(p.Units.coefficient))
-	if p.BaseUnits == one && high == 0 && low < 10*valueScale {
-		return Value{int64(low), base.exponent + p.Units.exponent}
+	for high != 0 || low >= 10*valueScale { // drop the last digit
+		var rest uint64
+		high, rest = high/10, high%10
+		low, _ = bits.Div64(rest, low, 10)
+		value.exponent++
 	}
-	var product, value apd.Decimal
-	_, err := exactContext.Mul(&product, base.decimal(), p.Units.decimal())
-	if err == nil {
-		_, err = valueContext.Quo(&value, &product, p.BaseUnits.decimal())
-	}
-	if err != nil {
-		panic(fmt.Errorf("the value of %s: %w", p.Code, err)) // impossible: both are above zero, and short
-	}
-	value.Reduce(&value)
-	return Value{value.Coeff.Int64(), int8(value.Exponent)}
+	value.coefficient = int64(low)
+	return value
 }
 
 // addParities adds the parities of a day to its vector, which has a cell for
@@ -101,7 +99,7 @@ func (d *Dataset) addParities(day civil.Date, vector []cell) {
 		}
 		if p.holds(day) && !base.value().IsZero() && vector[column].source != SourceECB {
 			value := p.of(base.value())
-			vector[column] = cell{value.coefficient, value.exponent, base.source | SourceParity, column}
+			vector[column] = cell{value.coefficient, value.exponent, base.source | SourceParity, column, value.divisor}
 		}
 	}
 }
@@ -120,6 +118,9 @@ func parseParities(table string) ([]Parity, error) {
 		p := Parity{Code: currency.Code(line[0]), Base: currency.Code(line[3]), Authority: line[6], URL: line[7]}
 		if p.Units, err = ParseValue(line[1]); err == nil {
 			p.BaseUnits, err = ParseValue(line[2])
+		}
+		if p.BaseUnits.coefficient > math.MaxUint16 {
+			err = errors.New("base_units has too many digits")
 		}
 		if err == nil {
 			p.Since, err = civil.Parse(line[4])

@@ -1,6 +1,12 @@
 package rates
 
-import "math/bits"
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/cockroachdb/apd/v3"
+)
 
 const (
 	// rateDigits is the precision of a rate. It is more than any source
@@ -10,6 +16,8 @@ const (
 	// valueScale is 10^(maxValueDigits-1): what is not below it has all
 	// the digits that a Value can have.
 	valueScale = 1e17
+	// mostTimes has at most 18 digits times any divisor.
+	mostTimes = 10 * valueScale / (math.MaxUint16 + 1)
 )
 
 // quotient returns a/b to rateDigits significant digits, half to even.
@@ -22,6 +30,12 @@ const (
 // rates is 150 divisions, and in arbitrary precision they took most of its
 // time.
 func quotient(a, b Value) Decimal {
+	if a.divisor != b.divisor {
+		if max(a.coefficient, b.coefficient) > mostTimes {
+			return divided(rateContext, a, b)
+		}
+		a.coefficient, b.coefficient = a.coefficient*b.factor(), b.coefficient*a.factor()
+	}
 	x, exponent := scaled(a)
 	y, less := scaled(b)
 	exponent -= less
@@ -45,6 +59,23 @@ func quotient(a, b Value) Decimal {
 	rate.number.SetFinite(int64(digits), exponent)
 	return rate
 }
+
+// divided returns a/b for values with any divisors and numbers of digits.
+func divided(result *apd.Context, a, b Value) Decimal {
+	var x, y, ratio apd.Decimal
+	arithmetic := apd.MakeErrDecimal(exactContext)
+	arithmetic.Mul(&x, apd.New(a.coefficient, int32(a.exponent)), apd.New(b.factor(), 0))
+	arithmetic.Mul(&y, apd.New(b.coefficient, int32(b.exponent)), apd.New(a.factor(), 0))
+	arithmetic.Ctx = result
+	arithmetic.Quo(&ratio, &x, &y)
+	if err := arithmetic.Err(); err != nil {
+		panic(fmt.Errorf("dividing %s by %s: %w", &x, &y, err)) // impossible: both are above zero, and short
+	}
+	return trimmed(&ratio)
+}
+
+// factor returns the divisor as a number.
+func (v Value) factor() int64 { return int64(max(v.divisor, 1)) }
 
 // scaled returns a value as 18 digits and a power of ten.
 func scaled(v Value) (digits uint64, exponent int32) {

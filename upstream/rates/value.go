@@ -16,10 +16,12 @@ var ErrValue = errors.New("not a rate: want a plain decimal above zero of at mos
 const maxValueDigits = 18
 
 // Value is how many units of a currency one euro bought: a coefficient and
-// a power of ten, where a general decimal takes four times the memory. The zero Value is no value.
+// a power of ten, where a general decimal takes four times the memory. Some
+// parities divide it: that keeps them exact. The zero Value is no value.
 type Value struct {
 	coefficient int64
 	exponent    int8
+	divisor     uint16 // 0 is 1
 }
 
 // ParseValue reads a plain decimal above zero, such as "1.0869" or "185":
@@ -33,13 +35,13 @@ func ParseValue(s string) (Value, error) {
 	if !ok || err != nil || len(significant) > maxValueDigits {
 		return Value{}, fmt.Errorf("%.40q: %w", s, ErrValue)
 	}
-	return Value{coefficient, int8(-len(fraction))}, nil
+	return Value{coefficient: coefficient, exponent: int8(-len(fraction))}, nil
 }
 
 // IsZero reports whether v is no value.
 func (v Value) IsZero() bool { return v.coefficient == 0 }
 
-// String returns the value in plain notation.
+// String returns the value in plain notation, to 18 digits.
 func (v Value) String() string { return v.decimal().Text('f') }
 
 // Cmp returns -1, 0 or +1 as v is less than, equal to or more than other.
@@ -54,9 +56,15 @@ func (v Value) Jumps(next Value) bool {
 // exceeds reports whether a > 1.5 × b, exactly. Both products have at most 19
 // digits and are less than 2^63.
 func exceeds(a, b Value) bool {
-	return Value{2 * a.coefficient, a.exponent}.Cmp(Value{3 * b.coefficient, b.exponent}) > 0
+	a.coefficient *= 2
+	b.coefficient *= 3
+	return a.Cmp(b) > 0
 }
 
 func (v Value) decimal() *apd.Decimal {
+	if v.divisor != 0 {
+		rounded := divided(valueContext, v, one)
+		return &rounded.number
+	}
 	return apd.New(v.coefficient, int32(v.exponent))
 }
