@@ -20,7 +20,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
-// check checks the three tables in a folder. It returns every fault found.
+// check checks the tables of the bank and of the indicative rates in a folder,
+// and the parities of this program. It returns every fault found.
 func check(folder string, output io.Writer) error {
 	bank, content, err := readBank(filepath.Join(folder, bankFile))
 	if err != nil {

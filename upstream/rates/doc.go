@@ -18,7 +18,7 @@
 //     1999 (package ecb).
 //  2. A parity: a fixed rate with an authority that says so, exact through the
 //     value of its base on that day (parities.csv).
-//  3. The indicative snapshot: republished market rates of the other
+//  3. The indicative rates: republished market rates of the other
 //     currencies on scattered days, and of all on days without the bank
 //     (indicative.csv).
 //

@@ -29,7 +29,8 @@ type Parity struct {
 	// Since and Until are the first and the last day. Until is zero while the
 	// parity holds.
 	Since, Until civil.Date
-	// Authority is the central bank that says so, URL its page.
+	// Authority is the central bank, government or council that fixed the rate,
+	// URL a page that says so.
 	Authority, URL string
 }
 

@@ -10,7 +10,7 @@ import (
 
 const (
 	// rateDigits is the precision of a rate. It is more than any source
-	// gives (the ECB up to 7, the snapshot 12) and keeps a rate times its
+	// gives (the ECB up to 7, the indicative rates 12) and keeps a rate times its
 	// inverse within 1e-11 of 1.
 	rateDigits = 12
 	// valueScale is 10^(maxValueDigits-1): what is not below it has all

@@ -12,7 +12,7 @@ const (
 	SourceECB Source = 1 << iota
 	// SourceParity is a fixed parity with an authority: see Parity.
 	SourceParity
-	// SourceIndicative is the embedded snapshot of market rates.
+	// SourceIndicative is the embedded market rates: see Indicative.
 	SourceIndicative
 
 	// AllSources are all of them.

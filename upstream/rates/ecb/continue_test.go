@@ -38,6 +38,15 @@ func stored(t *testing.T, options ecb.Options) []string {
 	return strings.Split(strings.TrimSpace(string(table)), "\n")[1:]
 }
 
+func tableInfo(t *testing.T, options ecb.Options) os.FileInfo {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(options.Directory, "ecb.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
 // Live rates continue the embedded ones: the history is fetched once, the daily
 // file then, and the directory has only what is not embedded.
 func TestLiveRatesContinueTheEmbeddedOnes(t *testing.T) {
@@ -201,6 +210,7 @@ func TestNothingNewAfterTheEmbeddedRates(t *testing.T) {
 	options := b.options(t)
 	options.Bank = embeddedTo(t, "2026-04-13")
 	refresh(t, open(t, options))
+	table := tableInfo(t, options)
 	p := open(t, options)
 	refresh(t, p)
 	if history := b.asked(historyPath); history != 1 || len(stored(t, options)) != 1 {
@@ -208,5 +218,11 @@ func TestNothingNewAfterTheEmbeddedRates(t *testing.T) {
 	}
 	if status := p.Status(); !status.FetchedAt.Equal(evening) || status.Days != 12 {
 		t.Errorf("got %+v", status)
+	}
+	if _, err := p.Import("testdata/eurofxref-hist.csv"); err != nil {
+		t.Fatal(err)
+	}
+	if after := tableInfo(t, options); !os.SameFile(table, after) {
+		t.Error("the same table was written again")
 	}
 }
