@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,23 @@ func TestEmbedded(t *testing.T) {
 	t.Parallel()
 	if err := run([]string{"check", "-dir", embedded}, t.Output()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The origin of the bank's file is of this file.
+func TestCheckFindsAnotherFileOfTheBank(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS(embedded)); err != nil {
+		t.Fatal(err)
+	}
+	origin := filepath.Join(folder, bankOrigin)
+	edited := bytes.Replace(read(t, origin), []byte(`"days": `), []byte(`"days": 1`), 1)
+	if err := os.WriteFile(origin, edited, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run([]string{"check", "-dir", folder}, t.Output()); err == nil || !strings.Contains(err.Error(), "eurofxref-hist.json says") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -67,8 +85,35 @@ func TestCheckFinds(t *testing.T) {
 			m.MissingDates = m.MissingDates[1:]
 			return table
 		}},
+		{"another order of currencies", "header date,ALL,AFN,", rehashed(func(table []byte) []byte {
+			return bytes.Replace(table, []byte("date,AFN,ALL,"), []byte("date,ALL,AFN,"), 1)
+		})},
+		{"another order of days", "2024-03-02 is out of order", func(table []byte, m *manifest) []byte {
+			m.Releases[0], m.Releases[1] = m.Releases[1], m.Releases[0]
+			lines := bytes.SplitAfter(table, []byte("\n"))
+			lines[1], lines[2] = lines[2], lines[1]
+			table = bytes.Join(lines, nil)
+			m.SHA256 = hexSum(table)
+			return table
+		}},
 		{"another licence", "licence", func(table []byte, m *manifest) []byte {
 			m.License = "MIT"
+			return table
+		}},
+		{"another statement", "statement", func(table []byte, m *manifest) []byte {
+			m.Statement = ""
+			return table
+		}},
+		{"another exclusion", "exclusions", func(table []byte, m *manifest) []byte {
+			m.Excluded["XDR"] = "unknown"
+			return table
+		}},
+		{"another rule of days", "rules", func(table []byte, m *manifest) []byte {
+			m.DayRule = ""
+			return table
+		}},
+		{"another rule of spikes", "rules", func(table []byte, m *manifest) []byte {
+			m.SpikeRule = ""
 			return table
 		}},
 	}

@@ -314,7 +314,7 @@ func TestHealth(t *testing.T) {
 	}
 	s := newSite(t, func(c *server.Config) {
 		c.Rates = provider
-		c.Now = func() time.Time { return time.Unix(now.Load(), 0) }
+		c.Now = func() time.Time { return time.Unix(now.Load(), 0).In(time.FixedZone("", 9*60*60)) } // UTC counts
 		c.Gate = func() string { return "secret_refused" }
 	})
 	check := func(at string, age, missed int) {
