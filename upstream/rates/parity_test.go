@@ -40,3 +40,23 @@ func TestVersionOfDivisors(t *testing.T) {
 		t.Error("the version did not change")
 	}
 }
+
+// The parity of a currency that became the euro is the rate of the change.
+func TestParitiesOfTheEuro(t *testing.T) {
+	t.Parallel()
+	count := 0
+	for p := range Parities() {
+		known, _ := currency.Lookup(p.Code)
+		if known.Successor != currency.Euro {
+			continue
+		}
+		count++
+		ratio, err := ParseValue(known.Ratio)
+		if err != nil || p.Base != currency.Euro || p.BaseUnits != one || p.Units.Cmp(ratio) != 0 || p.Until != known.End {
+			t.Errorf("got %+v, want the ratio %s to %s, %v", p, known.Ratio, known.End, err)
+		}
+	}
+	if count < 13 {
+		t.Errorf("got %d", count)
+	}
+}

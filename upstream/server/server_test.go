@@ -294,6 +294,47 @@ type ratesHealth struct {
 	CheckedAt *time.Time `json:"checked_at"`
 }
 
+// The health check says when the bank was asked with success, and whether the
+// last try failed.
+func TestHealthOfLiveRates(t *testing.T) {
+	t.Parallel()
+	indicative, err := rates.Indicative()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broken atomic.Bool
+	bank := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if broken.Load() {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		http.ServeFile(w, r, "../rates/ecb/testdata/eurofxref-daily.xml")
+	}))
+	defer bank.Close()
+	asked := time.Date(2026, 4, 13, 18, 0, 0, 0, time.UTC)
+	provider, err := ecb.Open(ecb.Options{Indicative: indicative, URL: bank.URL, Now: func() time.Time { return asked }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, func(c *server.Config) {
+		c.Rates = provider
+		c.Now = func() time.Time { return asked.Add(time.Hour) }
+	})
+	for _, failing := range []bool{false, true} {
+		broken.Store(failing)
+		if err := provider.Refresh(t.Context()); (err != nil) != failing {
+			t.Fatal(err)
+		}
+		var got struct{ Rates ratesHealth }
+		if err := json.Unmarshal(s.do(http.MethodGet, "/healthz", nil).Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if at := got.Rates.CheckedAt; at == nil || !at.Equal(asked) || !got.Rates.Live || got.Rates.Failing != failing || got.Rates.Date != "2026-04-13" {
+			t.Errorf("failing %v: got %+v", failing, got.Rates)
+		}
+	}
+}
+
 // The rates are as old as the bank's, although there are newer indicative ones.
 // One missed publication is visible when it should have come, also if nothing is
 // fetched.
