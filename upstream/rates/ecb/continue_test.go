@@ -174,6 +174,36 @@ func TestHistoryAfterAGap(t *testing.T) {
 	want(t, p, "2026-04-10", "USD", "1.1711", "ECB")
 }
 
+// Each publication has at least half of the currencies of the one before, and
+// the last one not of the embedded ones: a restart serves all of them.
+func TestFewerAndFewerCurrencies(t *testing.T) {
+	t.Parallel()
+	options := ecb.Options{
+		Indicative: base(t), Bank: embeddedTo(t, "2026-04-13"), Directory: t.TempDir(),
+		Now: func() time.Time { return evening.AddDate(0, 0, 2) },
+	}
+	p := open(t, options)
+	for _, table := range []string{
+		"Date,USD,JPY,CZK,DKK,GBP,HUF,PLN,SEK,CHF,NOK,TRY,AUD,BRL,CAD,CNY\n" +
+			"2026-04-14,1.17,186,24.4,7.47,0.87,366,4.25,10.9,0.92,11.1,52.2,1.66,5.87,1.61,7.98\n",
+		"Date,USD,JPY,CZK,DKK,GBP,HUF,PLN,SEK\n2026-04-15,1.18,186,24.4,7.47,0.87,366,4.25,10.9\n",
+	} {
+		path := filepath.Join(t.TempDir(), "table.csv")
+		if err := os.WriteFile(path, []byte(table), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Import(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p = open(t, options)
+	if err := p.Status().Err; err != nil {
+		t.Error(err)
+	}
+	want(t, p, "2026-04-14", "CNY", "7.98", "ECB")
+	want(t, p, "2026-04-15", "USD", "1.18", "ECB")
+}
+
 // Threat: the table on disk is damaged. The embedded rates are served, and the
 // validators of what is lost do not keep the bank from sending it again.
 func TestDamagedTableBesideEmbeddedRates(t *testing.T) {

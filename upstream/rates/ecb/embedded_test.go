@@ -27,9 +27,9 @@ func TestGuardsBelieveTheEmbeddedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	quotes, report := screen(records, data, data.Newest())
-	if report.Accepted != len(records) || report.Dropped() != 0 {
-		t.Errorf("got %+v for %d values", report, len(records))
+	quotes, report, err := screen(records, data, data.Newest())
+	if err != nil || report.Accepted != len(records) || report.Dropped() != 0 {
+		t.Errorf("got %+v for %d values, %v", report, len(records), err)
 	}
 	for _, q := range quotes {
 		if q.Value != valueOn(data, q.Day, q.Code) {

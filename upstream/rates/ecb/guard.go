@@ -47,8 +47,8 @@ func parsed(text string) rates.Value {
 }
 
 // screen returns the values of a publication that can be believed on their
-// own, given what is served and which day it is.
-func screen(records []record, served *rates.Dataset, today civil.Date) ([]Quote, Report) {
+// own, given what is served and which day it is. Without any it is an error.
+func screen(records []record, served *rates.Dataset, today civil.Date) ([]Quote, Report, error) {
 	var report Report
 	quotes := make([]Quote, 0, len(records))
 	euro, _ := currency.Lookup(currency.Euro)
@@ -69,7 +69,10 @@ func screen(records []record, served *rates.Dataset, today civil.Date) ([]Quote,
 			quotes = append(quotes, Quote{r.day, r.code, value})
 		}
 	}
-	return quotes, report
+	if len(quotes) == 0 && len(records) > 0 {
+		return nil, report, fmt.Errorf("%w: all %d values are invalid", ErrMalformed, len(records))
+	}
+	return quotes, report, nil
 }
 
 // contradicts reports whether another value is served for the day and

@@ -138,9 +138,9 @@ func TestScreen(t *testing.T) {
 			if err := r.day.UnmarshalText([]byte(day)); err != nil {
 				t.Fatal(err)
 			}
-			quotes, got := screen([]record{r}, served, monday+2)
-			if got != test.want || len(quotes) != got.Accepted || got.Accepted+got.Dropped() != 1 {
-				t.Errorf("got %+v, want %+v", got, test.want)
+			quotes, got, err := screen([]record{r}, served, monday+2)
+			if got != test.want || len(quotes) != got.Accepted || got.Accepted+got.Dropped() != 1 || errors.Is(err, ErrMalformed) != (len(quotes) == 0) {
+				t.Errorf("got %+v, %v, want %+v", got, err, test.want)
 			}
 		})
 	}

@@ -248,10 +248,17 @@ func (p *Provider) take(content []byte) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	before, embedded := p.accepted, p.options.Bank.Newest()
-	report, err := p.add(records, p.accepted, p.believed)
-	if err != nil || p.accepted == before && p.state.Embedded == embedded {
+	quotes, report, err := screen(records, p.believed, p.today())
+	if err == nil {
+		err = enough(quotes, p.accepted)
+	}
+	if err != nil {
 		return report, err
+	}
+	before, embedded := p.accepted, p.options.Bank.Newest()
+	p.add(quotes, p.accepted)
+	if p.accepted == before && p.state.Embedded == embedded {
+		return report, nil
 	}
 	if err := p.disk.writeTable(p.own()); err != nil {
 		return report, fmt.Errorf("storing the rates: %w", err)
@@ -260,15 +267,8 @@ func (p *Provider) take(content []byte) (Report, error) {
 	return report, nil
 }
 
-// add screens records and lays the valid ones over the accepted rates.
-func (p *Provider) add(records []record, accepted, believed *rates.Dataset) (Report, error) {
-	quotes, report := screen(records, believed, p.today())
-	if len(quotes) == 0 && len(records) > 0 {
-		return report, fmt.Errorf("%w: all %d values are invalid", ErrMalformed, len(records))
-	}
-	if err := enough(quotes, accepted); err != nil {
-		return report, err
-	}
+// add replaces the accepted rates by these and the quotes over them.
+func (p *Provider) add(quotes []Quote, accepted *rates.Dataset) {
 	var news rates.Builder
 	for _, q := range quotes {
 		if q.Value != valueOn(accepted, q.Day, q.Code) {
@@ -279,7 +279,6 @@ func (p *Provider) add(records []record, accepted, believed *rates.Dataset) (Rep
 		accepted = rates.Overlay(accepted, over)
 	}
 	p.setAccepted(accepted)
-	return report, nil
 }
 
 // setAccepted replaces the accepted values and those that are believed.
@@ -320,12 +319,14 @@ func (p *Provider) load() error {
 		records = slices.DeleteFunc(records, func(r record) bool { return r.day <= newest })
 		kept.Validators, kept.Complete = nil, false
 	}
+	var quotes []Quote
 	if err == nil {
-		_, err = p.add(records, p.options.Bank, p.options.Bank)
+		quotes, _, err = screen(records, p.options.Bank, p.today())
 	}
 	if err != nil {
 		return fmt.Errorf("reading the stored rates: %w", err)
 	}
+	p.add(quotes, p.options.Bank)
 	p.state = kept
 	return nil
 }
