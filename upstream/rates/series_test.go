@@ -117,6 +117,10 @@ func TestSeriesOfMany(t *testing.T) {
 			t.Errorf("group %d, filled %v: got %q, want %q", test.group, test.fill, got, test.want)
 		}
 	}
+	r.To, r.Group, r.FillPrevious = []currency.Code{"EUR"}, rates.Daily, false
+	if got, want := lines(t, data.From(rates.SourceIndicative), r), []string{"2026-01-02 1"}; !slices.Equal(got, want) {
+		t.Errorf("the euro on days of a source: got %q, want %q", got, want)
+	}
 	for row := range data.Series(r) { // a reader may stop
 		if row.Source != rates.SourceECB {
 			t.Errorf("got %+v", row)
