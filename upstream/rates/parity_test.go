@@ -2,6 +2,9 @@ package rates
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
@@ -38,6 +41,25 @@ func TestVersionOfDivisors(t *testing.T) {
 	}
 	if version(12) == version(838) {
 		t.Error("the version did not change")
+	}
+}
+
+// The parities that hold, written a second time by hand: a changed digit of the
+// table is found.
+func TestParitiesOfToday(t *testing.T) {
+	t.Parallel()
+	want := strings.Fields(`AED=3.6725USD AWG=1.79USD BAM=1.95583EUR BBD=2USD BHD=0.376USD BMD=1USD BND=1SGD BSD=1USD BTN=1INR
+		BZD=2USD CVE=110.265EUR DJF=177.721USD FKP=1GBP GIP=1GBP JOD=0.709USD KMF=491.96775EUR KYD=0.833333333333USD LSL=1ZAR
+		MOP=1.03HKD NAD=1ZAR NPR=1.6INR OMR=0.3845USD PAB=1USD QAR=3.64USD SAR=3.75USD SHP=1GBP STN=24.5EUR SVC=8.75USD SZL=1ZAR
+		TMT=3.5USD XAF=655.957EUR XCD=2.7USD XCG=1.79USD XOF=655.957EUR XPF=119.331742243EUR`)
+	var got []string
+	for p := range Parities() {
+		if p.Until.IsZero() {
+			got = append(got, fmt.Sprintf("%s=%s%s", p.Code, p.Rate(), p.Base))
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
