@@ -10,7 +10,7 @@ import (
 // TestCSVLine: what encoding/csv reads is what was written.
 func TestCSVLine(t *testing.T) {
 	t.Parallel()
-	want := [][]string{{"code", "name"}, {"", `a "b", c`}, {"line\nbreak", "€"}, {" x ", ","}, {"1", ""}}
+	want := [][]string{{"code", "name"}, {"", `a "b", c`}, {"line\nbreak", "€"}, {"a\rb", "c"}, {" x ", ","}, {"1", ""}}
 	var text bytes.Buffer
 	var line csvLine
 	for _, fields := range want {

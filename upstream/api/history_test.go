@@ -89,4 +89,11 @@ func TestHistoryBounds(t *testing.T) {
 	if h.Count != 1 || h.Rates[0].Date != "2025-12-30" {
 		t.Errorf("the lev's last month: got %+v", h)
 	}
+	// Without start_date, the first day is 29 days before the last: the lev had a
+	// rate then.
+	s.get(t, "/api/history/BGN/EUR?end_date=2026-01-28").decode(t, &h)
+	if h.Count != 1 || h.StartDate != "2025-12-30" {
+		t.Errorf("the lev's last rate: got %+v", h)
+	}
+	s.get(t, "/api/history/BGN/EUR?end_date=2026-01-30").refused(t, 404, "currency_retired")
 }

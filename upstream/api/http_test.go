@@ -3,6 +3,7 @@ package api_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -117,6 +118,9 @@ func TestHead(t *testing.T) {
 		}
 		if get.status == http.StatusOK && len(head.body) > 0 {
 			t.Errorf("HEAD %s: a body of %d bytes", target, len(head.body))
+		}
+		if got, want := head.header.Get("Content-Length"), strconv.Itoa(len(get.body)); got != want {
+			t.Errorf("HEAD %s: Content-Length %q, want %q", target, got, want)
 		}
 		for name := range get.header {
 			if got, want := head.header.Get(name), get.header.Get(name); got != want {

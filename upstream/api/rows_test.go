@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -352,6 +353,9 @@ func TestLongAnswersAreStreamed(t *testing.T) {
 		}
 		if got := bytes.Count(whole.body, []byte("2020-02-29")); got != 1 || whole.header.Get("Content-Length") != "" {
 			t.Errorf("%s: one day is there %d times; %v", mediaType, got, whole.header)
+		}
+		if head := s.send(request(http.MethodHead, target, "Accept", mediaType)); len(head.body) > 0 || !reflect.DeepEqual(head.header, whole.header) {
+			t.Errorf("HEAD as %s: got %d bytes and %v, want %v", mediaType, len(head.body), head.header, whole.header)
 		}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+target, nil)
 		if err != nil {

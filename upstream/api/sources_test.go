@@ -56,6 +56,7 @@ func TestSources(t *testing.T) {
 		"/api/history/EUR/XOF,VND?source=parity,indicative":      "parity+indicative",
 		"/api/history/EUR/USD,XOF,KYD?source=ECB,parity":         "ECB+parity",
 		"/api/history/EUR/USD,KWD?source=ECB":                    "ECB",
+		"/api/history/EUR/USD,KWD?end_date=2026-09-24":           "ECB+indicative", // the last day has the ECB's alone
 		"/api/history/EUR/EUR?source=parity&end_date=2026-09-25": "parity",
 	} {
 		a := s.get(t, target)
@@ -107,6 +108,18 @@ func TestParities(t *testing.T) {
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	// The parity is the one of the last day with a rate: the manat had another
+	// until 2014.
+	for day, want := range map[string]string{"2014-12-31": `"rate":2.85,`, "2015-01-02": `"rate":3.5,`} {
+		bank, err := rates.ReadTable("Date,USD\n"+day+",1.2141\n", rates.SourceECB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manat := string(serveWith(t, rates.Merge(new(rates.Builder).Build(), bank)).get(t, "/api/currencies").body)
+		if !strings.Contains(manat, `"code":"TMT"`) || !strings.Contains(manat, `"parity":{"base":"USD",`+want) {
+			t.Errorf("on %s: no TMT with %s in %s", day, want, manat)
 		}
 	}
 	// The bank's rate goes before the parity.
