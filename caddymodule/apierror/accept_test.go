@@ -64,6 +64,7 @@ func TestNegotiateSeveral(t *testing.T) {
 		{[]string{"text/csv;q=0.5, application/x-ndjson;q=0.7, application/json"}, json},
 		{[]string{"application/json;q=0, */*;q=0.1"}, csv},
 		{[]string{"text/csv;q=0, application/json;q=0, */*"}, lines},
+		{[]string{"text/csv;q=0.9, text/csv;q=0.1, application/json;q=0.5"}, csv},
 		{[]string{"text/csv;q=0"}, ""},
 		{[]string{"text/plain"}, ""},
 	} {

@@ -93,7 +93,7 @@ func typeName(schema *huma.Schema) string {
 		for _, alternative := range schema.OneOf {
 			names = append(names, typeName(alternative))
 		}
-		name = strings.Join(slices.Compact(names), " or ")
+		name = strings.Join(names, " or ")
 	case schema.Ref != "":
 		name = huma.TypeObject
 	case schema.Format == "date" || schema.Format == "date-time":

@@ -31,6 +31,14 @@ func TestReference(t *testing.T) {
 				t.Errorf("%s lacks %s", path, word)
 			}
 		}
+		if got := strings.Count(text, "send <code>Accept: text/csv</code>"); got != 3 {
+			t.Errorf("%s says %d times how to get CSV, want 3", path, got)
+		}
+		for _, name := range []string{"results[].index", "currencies[].parity.authority", "summary.high.date"} {
+			if got := strings.Count(text, "<dt><code>"+name+"</code>"); got != 1 {
+				t.Errorf("%s has %s %d times", path, name, got)
+			}
+		}
 	}
 	text := string(currencies.Reference["/docs/errors"])
 	for _, code := range []string{"upstream_unreachable", "invalid_token", "quota_exceeded", "invalid_amount", "too_many_attempts"} {

@@ -246,6 +246,11 @@ func TestRowsAreOfTables(t *testing.T) {
 			}
 		}
 	}
+	for target, want := range map[string]string{"/api/currencies": "application/json, text/csv, application/x-ndjson.", "/api/convert/EUR/1/USD": "application/json."} {
+		if p := s.do(t, request(http.MethodGet, target, "Accept", "text/html")).refused(t, 406, "not_acceptable"); !strings.HasSuffix(p.Message, ": "+want) {
+			t.Errorf("%s: %q does not list %s", target, p.Message, want)
+		}
+	}
 	for accept, want := range map[string]string{
 		"": "application/json", "*/*": "application/json", "text/csv, */*;q=0.9": "text/csv; charset=utf-8",
 		"text/html, application/xhtml+xml, */*;q=0.8": "application/json", "text/csv;q=0.4, application/x-ndjson;q=0.5": "application/x-ndjson",
