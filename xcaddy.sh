@@ -242,7 +242,7 @@ Tollgate is running at $site. Ctrl-C stops it.
   account   $1
   password  $2
   web pages $site/login
-  rates     $(rates)
+  ECB rates $(rates)
 TEXT
 	[ -n "$verbose" ] || echo "  logs      $log"
 	if [ "$TOLLGATE_SIGNUP" != off ]; then

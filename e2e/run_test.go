@@ -39,8 +39,8 @@ func TestRun(t *testing.T) {
 
 // What the greeting says about the rates.
 const (
-	noRates = `rates     of 20\d\d-\d\d-\d\d: no newer ones could be fetched, maybe because there is no network\n`
-	ratesOf = `rates     of 20\d\d-\d\d-\d\d\n`
+	noRates = `ECB rates of 20\d\d-\d\d-\d\d: no newer ones could be fetched, maybe because there is no network\n`
+	ratesOf = `ECB rates of 20\d\d-\d\d-\d\d\n`
 )
 
 // runEnvironment returns the environment of "xcaddy.sh run" with free ports,
