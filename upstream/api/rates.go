@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
@@ -91,8 +92,8 @@ func (s *service) listRates(in *ratesInput) (*rateList, *apierror.Error) {
 }
 
 // parseSymbols reads a comma-separated list of codes, with or without spaces
-// around the commas, and puts base before it. An empty text means every
-// currency.
+// around the commas, and returns them and base, sorted, without duplicates: the
+// search for a day takes time for each. An empty text means every currency.
 func parseSymbols(text string, base currency.Code) ([]currency.Code, *apierror.Error) {
 	if text == "" {
 		return nil, nil
@@ -105,5 +106,6 @@ func parseSymbols(text string, base currency.Code) ([]currency.Code, *apierror.E
 		}
 		codes = append(codes, code)
 	}
-	return codes, nil
+	slices.Sort(codes)
+	return slices.Compact(codes), nil
 }

@@ -81,6 +81,11 @@ func TestSources(t *testing.T) {
 			t.Errorf("%s: got %q, want %q in it", target, got, names)
 		}
 	}
+	// Duplicates do not slow down the search of all days.
+	long := "/api/rates/EUR?source=ECB&symbols=" + strings.Repeat("USD,", 4000) + "VND"
+	if got, want := s.get(t, long).refused(t, 404, "no_rate").Message, "There is no day with a rate for EUR, USD, VND of the source ECB."; got != want {
+		t.Errorf("4000 duplicates: got %.200q, want %q", got, want)
+	}
 	for _, path := range []string{"/api/convert/EUR/1/USD", "/api/rates/EUR", "/api/history/EUR/USD", "/api/history/EUR/USD,GBP"} {
 		for _, value := range []string{"", ",", "ECB,", "snapshot", "ECB+parity", "ECB%2Bparity", "ECB%20parity", "ECB;parity", "ecbx", "%00"} {
 			p := s.get(t, path+"?source="+value).refused(t, 400, "invalid_request")

@@ -97,9 +97,9 @@ func (d Day) Rate(from, to currency.Code) (Decimal, error) {
 	return quotient(b.value(), a.value()), nil
 }
 
-// Rates returns the rates from base to each of the symbols, or to every
-// currency of the day including base if none are given, sorted by code and
-// without repetition. It is ErrNoRate if the day lacks base or a symbol.
+// Rates returns the rates from base to each of the symbols in their order, or
+// to every currency of the day including base, sorted by code, if none are
+// given. It is ErrNoRate if the day lacks base or a symbol.
 func (d Day) Rates(base currency.Code, symbols ...currency.Code) ([]Quote, error) {
 	from, found := d.lookup(base)
 	if !found {
@@ -108,7 +108,6 @@ func (d Day) Rates(base currency.Code, symbols ...currency.Code) ([]Quote, error
 	if len(symbols) == 0 {
 		return d.table(from.value()), nil
 	}
-	symbols = slices.Compact(slices.Sorted(slices.Values(symbols)))
 	quotes := make([]Quote, len(symbols))
 	for i, code := range symbols {
 		to, found := d.lookup(code)
