@@ -35,7 +35,7 @@ const overview = `Exchange rates of the world's currencies, by day, and conversi
 
 **Dates** are calendar days in UTC. Every answer has the date of its rates. Without a date in the request, the answer uses the newest day that has all the currencies: read the date in the answer.
 
-**Sources.** Every answer with rates has their sources, joined by +. Each rate is of the first source that has one for its day. ECB: the euro reference rates of the European Central Bank, for information only (Source: ECB statistics). parity: the rate that an authority has fixed, exact through the rate of its base on that day; the list of currencies names the authority. indicative: market rates that others have published again; they do not disclose their sources. With source=ECB,parity in the request, the answer has no rate of others.
+**Sources.** Every answer with rates has their sources, joined by +. Each rate is of the first source that has one for its day. ECB: the euro reference rates of the European Central Bank, for information only (Source: ECB statistics). parity: the rate that an authority has fixed, exact through the rate of its base on that day; the list of currencies names the authority. indicative: market rates that others have published again without naming their sources: do not settle payments with them. With source=ECB,parity in the request, the answer has no rate of others.
 
 **Formats.** Answers are JSON. Currencies, rates and histories are also CSV and NDJSON: send Accept: text/csv or Accept: application/x-ndjson. These have the rows alone, each with its source. Errors stay JSON.
 
