@@ -55,15 +55,15 @@ func TestCurrencies(t *testing.T) {
 	}
 }
 
-// TestSnapshot asks for everything the embedded rates have, so that no
+// TestIndicative asks for everything the indicative rates have, so that no
 // currency of the real table falls out of what the document promises.
-func TestSnapshot(t *testing.T) {
+func TestIndicative(t *testing.T) {
 	t.Parallel()
-	snapshot, err := rates.Indicative()
+	indicative, err := rates.Indicative()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := serveWith(t, snapshot)
+	s := serveWith(t, indicative)
 	var list struct {
 		Date       string `json:"date"`
 		Currencies []struct {

@@ -81,7 +81,7 @@ func (l *historyLine) addTo(line *csvLine) {
 	line.text(string(l.Source))
 }
 
-// table returns the rows. A summary is none, so that it is refused.
+// table returns the rows. It refuses a summary, which is no row.
 func (h *history) table() (*table, *apierror.Error) {
 	if h.Summary != nil {
 		return nil, invalidRequest("CSV and NDJSON have rows alone. Omit summary, or send Accept: application/json.")
