@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -20,6 +21,9 @@ func TestCSVLine(t *testing.T) {
 		if err := line.writeTo(&text); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if quoted := "\"a\rb\","; !strings.Contains(text.String(), quoted) {
+		t.Errorf("no %q in %q: for Python, CR ends a line", quoted, text.String())
 	}
 	got, err := csv.NewReader(&text).ReadAll()
 	if err != nil || !slices.EqualFunc(got, want, slices.Equal[[]string]) {

@@ -118,7 +118,7 @@ func TestParities(t *testing.T) {
 	// The parity is the one of the last day with a rate: the manat had another
 	// until 2014.
 	for day, want := range map[string]string{"2014-12-31": `"rate":2.85,`, "2015-01-02": `"rate":3.5,`} {
-		bank, err := rates.ReadTable("Date,USD\n"+day+",1.2141\n", rates.SourceECB)
+		bank, err := rates.ReadTable("Date,USD\n2014-12-30,1.216\n"+day+",1.2141\n", rates.SourceECB)
 		if err != nil {
 			t.Fatal(err)
 		}
