@@ -7,15 +7,17 @@ import (
 )
 
 // Negotiate returns the media type that the Accept header of a request
-// prefers: JSON or one of the others. Without a preference it is the first of
-// them, JSON first. It refuses a request whose header excludes all. Call it
-// before any work: a client would repeat a change that was made and answered
-// with 406.
+// prefers: JSON or one of the others. If two have the same weight, the more
+// specific range wins: "text/csv, */*" prefers CSV. Without a preference it is
+// the first of them, JSON first. It refuses a request whose header excludes
+// all. Call it before any work: a client would repeat a change that was made
+// and answered with 406.
 func Negotiate(header http.Header, others ...string) (string, *Error) {
-	best, most := jsonType, quality(header["Accept"], jsonType)
+	most, closest := quality(header["Accept"], jsonType)
+	best := jsonType
 	for _, other := range others {
-		if q := quality(header["Accept"], other); q > most {
-			best, most = other, q
+		if q, s := quality(header["Accept"], other); q > most || q == most && s > closest {
+			best, most, closest = other, q, s
 		}
 	}
 	if most > 0 {
@@ -27,7 +29,8 @@ func Negotiate(header http.Header, others ...string) (string, *Error) {
 
 // Accepts reports whether the Accept header of a request allows a media type.
 func Accepts(header http.Header, mediaType string) bool {
-	return quality(header["Accept"], mediaType) > 0
+	q, _ := quality(header["Accept"], mediaType)
+	return q > 0
 }
 
 // PrefersHTML reports whether the Accept header of a request prefers
@@ -38,17 +41,19 @@ func PrefersHTML(header http.Header) bool {
 	if len(fields) == 0 || len(fields) == 1 && (fields[0] == "*/*" || fields[0] == jsonType) {
 		return false
 	}
-	return quality(fields, "text/html") > quality(fields, jsonType)
+	html, _ := quality(fields, "text/html")
+	json, _ := quality(fields, jsonType)
+	return html > json
 }
 
 const jsonType = "application/json"
 
-// quality returns the weight of a media type in Accept fields. The most
-// specific range that matches decides (RFC 9110, section 12.5.1):
-// "*/*, application/json;q=0" excludes JSON. Without a range, everything
-// is allowed.
-func quality(fields []string, mediaType string) float64 {
-	best, q, ranges := 0, 0.0, 0
+// quality returns the weight of a media type in Accept fields, and the
+// specificity of the range that it is from. The most specific range that
+// matches decides (RFC 9110, section 12.5.1): "*/*, application/json;q=0"
+// excludes JSON. Without a range, everything is allowed.
+func quality(fields []string, mediaType string) (q float64, best int) {
+	ranges := 0
 	for _, field := range fields {
 		for part := range strings.SplitSeq(field, ",") {
 			name, parameters, _ := strings.Cut(part, ";")
@@ -68,9 +73,9 @@ func quality(fields []string, mediaType string) float64 {
 		}
 	}
 	if ranges == 0 {
-		return 1
+		return 1, 0
 	}
-	return q
+	return q, best
 }
 
 // specificity returns how precisely a media range matches a media type:

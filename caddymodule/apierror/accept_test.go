@@ -41,8 +41,8 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
-// TestNegotiateSeveral checks that the highest weight decides, and JSON without
-// a preference.
+// TestNegotiateSeveral checks that the highest weight decides, then the more
+// specific range, and JSON without a preference.
 func TestNegotiateSeveral(t *testing.T) {
 	t.Parallel()
 	const json, csv, lines = "application/json", "text/csv", "application/x-ndjson"
@@ -57,7 +57,13 @@ func TestNegotiateSeveral(t *testing.T) {
 		{[]string{"text/*"}, csv},
 		{[]string{"application/x-ndjson"}, lines},
 		{[]string{"application/*"}, json},
-		{[]string{"text/csv, */*"}, json},
+		{[]string{"text/csv, */*"}, csv},
+		{[]string{"*/*", "application/x-ndjson"}, lines},
+		{[]string{"text/*, */*"}, csv},
+		{[]string{"text/csv, application/*"}, csv},
+		{[]string{"text/csv, application/json"}, json},
+		{[]string{"text/csv, */*, application/json"}, json},
+		{[]string{"text/csv;q=0.5, */*"}, json},
 		{[]string{"text/csv, */*;q=0.9"}, csv},
 		{[]string{"text/csv", "application/json;q=0.5"}, csv},
 		{[]string{"text/csv;q=0.5, application/x-ndjson;q=0.7"}, lines},
