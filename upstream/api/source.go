@@ -29,7 +29,7 @@ func parseSources(text string) (rates.Source, *apierror.Error) {
 		name = strings.Trim(name, " ")
 		i := slices.IndexFunc(rates.SourceNames[:], func(known string) bool { return strings.EqualFold(known, name) })
 		if i < 0 {
-			return 0, invalidParameter("source", name, rates.SourceNames[:]...)
+			return 0, invalidParameter("source", name, append(rates.SourceNames[:], "or several of them separated by commas")...)
 		}
 		all |= 1 << i
 	}

@@ -89,7 +89,7 @@ func TestSources(t *testing.T) {
 	for _, path := range []string{"/api/convert/EUR/1/USD", "/api/rates/EUR", "/api/history/EUR/USD", "/api/history/EUR/USD,GBP"} {
 		for _, value := range []string{"", ",", "ECB,", "snapshot", "ECB+parity", "ECB%2Bparity", "ECB%20parity", "ECB;parity", "ecbx", "%00"} {
 			p := s.get(t, path+"?source="+value).refused(t, 400, "invalid_request")
-			if value != "" && value != "ECB;parity" && !strings.Contains(p.Message, "Allowed: ECB, parity, indicative.") {
+			if value != "" && value != "ECB;parity" && !strings.Contains(p.Message, "Allowed: ECB, parity, indicative, or several of them separated by commas.") {
 				t.Errorf("%s?source=%s: %q does not name the sources", path, value, p.Message)
 			}
 		}
