@@ -78,9 +78,9 @@ func TestLongAnswersAreStreamed(t *testing.T) {
 		if err != nil || !bytes.Equal(body, whole.body) || sent.ContentLength != -1 {
 			t.Errorf("%s: the server sent %d bytes with the length %d (%v), want chunks of %d", mediaType, len(body), sent.ContentLength, err, len(whole.body))
 		}
-		// The least of some calls: a pool may be empty in one of them.
-		least := len(whole.body)
-		for range 10 {
+		// Some calls find an empty pool: with -race, more than a third of them.
+		streamed := false
+		for range 100 {
 			d := &discarded{header: http.Header{}}
 			r := request(http.MethodGet, target, "Accept", mediaType)
 			var before, after runtime.MemStats
@@ -90,10 +90,12 @@ func TestLongAnswersAreStreamed(t *testing.T) {
 			if d.length != len(whole.body) {
 				t.Errorf("%s: %d bytes, want %d", mediaType, d.length, len(whole.body))
 			}
-			least = min(least, int(after.TotalAlloc-before.TotalAlloc))
+			if streamed = after.TotalAlloc-before.TotalAlloc < uint64(len(whole.body)); streamed {
+				break
+			}
 		}
-		if least == len(whole.body) {
-			t.Errorf("%s: allocated as much as the %d bytes of the answer", mediaType, least)
+		if !streamed {
+			t.Errorf("%s: each call allocated as much as the %d bytes of the answer", mediaType, len(whole.body))
 		}
 	}
 }
