@@ -30,7 +30,7 @@ const offlineProgram = "TOLLGATE_TEST_OFFLINE"
 func TestOffline(t *testing.T) {
 	if directory := os.Getenv(offlineProgram); directory != "" {
 		raiseLoopback(t)
-		if _, err := net.DialTimeout("tcp", "192.0.2.1:443", time.Second); !errors.Is(err, syscall.ENETUNREACH) {
+		if _, err := net.DialTimeout("tcp", "192.0.2.1:443", time.Minute); !errors.Is(err, syscall.ENETUNREACH) {
 			t.Fatalf("there is a network: %v", err)
 		}
 		askForRates(t, directory, "https://www.ecb.europa.eu/stats/eurofxref/")

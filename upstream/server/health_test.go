@@ -43,7 +43,7 @@ func TestHealthOfLiveRates(t *testing.T) {
 	}))
 	defer bank.Close()
 	asked := time.Date(2026, 4, 13, 18, 0, 0, 0, time.UTC)
-	provider, err := ecb.Open(ecb.Options{Indicative: indicative, URL: bank.URL, Now: func() time.Time { return asked }})
+	provider, err := ecb.Open(ecb.Options{Indicative: indicative, URL: bank.URL, Timeout: time.Minute, Now: func() time.Time { return asked }})
 	if err != nil {
 		t.Fatal(err)
 	}
