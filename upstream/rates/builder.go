@@ -92,13 +92,13 @@ func (d *Dataset) finish() *Dataset {
 	d.starts = append(d.starts, uint32(len(d.cells)))
 	d.cells = slices.Clip(d.cells)
 	d.sources = AllSources
-	d.version = d.hash()
 	return d
 }
 
-// hash returns a digest of all values: two datasets have one version if and
-// only if their values are equal.
-func (d *Dataset) hash() string {
+// Version identifies the content: two datasets have the same version if and
+// only if their values are equal. It is 32 hexadecimal digits. It takes time:
+// it is a digest of all values.
+func (d *Dataset) Version() string {
 	digest := sha256.New()
 	var buffer [16]byte
 	for _, code := range d.codes {

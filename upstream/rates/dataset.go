@@ -33,7 +33,6 @@ type Dataset struct {
 
 	// sources are those whose values are used: see From.
 	sources Source
-	version string
 }
 
 // cell is one value of one day. It is a Value spread out, which makes it 16
@@ -76,10 +75,6 @@ func (d *Dataset) From(sources Source) *Dataset {
 
 // uses reports whether a value may be used: all its sources are chosen.
 func (d *Dataset) uses(c cell) bool { return c.source&^d.sources == 0 }
-
-// Version identifies the content: two datasets have the same version if and
-// only if their values are equal. It is 32 hexadecimal digits.
-func (d *Dataset) Version() string { return d.version }
 
 // Days returns the number of days with rates.
 func (d *Dataset) Days() int { return len(d.days) }
