@@ -187,7 +187,7 @@ func checkValues(d day, m manifest, bank *rates.Dataset) error {
 	for code := range d.values {
 		_, spike := m.Spikes[code][date]
 		if !wanted(code, date) || hasAddress(code, date, bank) || spike {
-			found = append(found, fmt.Errorf("%s: %s had no business there", date, code))
+			found = append(found, fmt.Errorf("%s: %s does not belong there", date, code))
 		}
 	}
 	return errors.Join(found...)

@@ -37,7 +37,7 @@ const overview = `Exchange rates of the world's currencies, by day, and conversi
 
 **Sources.** Every answer with rates has their sources, joined by +. Each rate is of the first source that has one for its day. ECB: the euro reference rates of the European Central Bank, for information only (Source: ECB statistics). parity: the rate that an authority has fixed, exact through the rate of its base on that day; the list of currencies names the authority. indicative: market rates that others have published again without naming their sources: do not settle payments with them. With source=ECB,parity in the request, the answer has no rate of others.
 
-**Formats.** Answers are JSON. Currencies, rates and histories are also CSV and NDJSON: send Accept: text/csv or Accept: application/x-ndjson. These have the rows alone, each with its source. Errors stay JSON.
+**Formats.** Answers are JSON. Currencies, rates and histories are also CSV and NDJSON: send Accept: text/csv or Accept: application/x-ndjson. These have only the rows, each with its source. Errors stay JSON.
 
 **Access** requires a plan of level Starter or higher, for keys and for the login. Without one, they and all calls are refused with 403 and the code plan_required.
 

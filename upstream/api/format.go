@@ -26,8 +26,8 @@ type format struct {
 }
 
 var (
-	// formats are those of answers by media type. All but JSON have the rows
-	// of a table alone.
+	// formats are those of answers by media type. All but JSON have only
+	// the rows of a table.
 	formats = map[string]format{
 		mediaType: {mediaType, writeJSON},
 		csvType:   {csvType + "; charset=utf-8", writeCSV},

@@ -29,7 +29,7 @@ type historyInput struct {
 	EndDate   string `query:"end_date" format:"date" example:"2026-09-27" doc:"The last day. Default: the newest day with a rate. A history has at most 3660 days, including both."`
 	Group     string `query:"group" enum:"day,week,month" default:"day" doc:"One rate for each day, week (Monday to Sunday) or month. The rate of a week or month is the last one of the period, not an average."`
 	Fill      string `query:"fill" enum:"none,previous" default:"none" example:"previous" doc:"For a day, week or month without a rate: none omits it, previous repeats the newest rate before its end, at most 14 days old."`
-	Summary   string `query:"summary" enum:"change" example:"change" doc:"change adds how the rate of each currency changed, from the rates of the answer. In JSON alone."`
+	Summary   string `query:"summary" enum:"change" example:"change" doc:"change adds how the rate of each currency changed, from the rates of the answer. In JSON only."`
 	Source    string `query:"source" default:"ECB,parity,indicative" doc:"The sources to use, separated by commas. Others are left out. A parity with a base of the ECB needs both."`
 }
 

@@ -24,7 +24,7 @@ func (s *service) moment() moment {
 	return moment{s.source.Current(), rates.AllSources, civil.Of(s.now().UTC())}
 }
 
-// momentFrom returns the moment with the values of some sources alone.
+// momentFrom returns the moment with only the values of some sources.
 func (s *service) momentFrom(text string) (moment, *apierror.Error) {
 	m := s.moment()
 	var refusal *apierror.Error

@@ -227,7 +227,7 @@ func TestRepresentations(t *testing.T) {
 	}
 }
 
-// TestRowsAreOfTables: the other calls have JSON alone, and a refusal is JSON
+// TestRowsAreOfTables: the other calls have only JSON, and a refusal is JSON
 // whatever the client accepts.
 func TestRowsAreOfTables(t *testing.T) {
 	t.Parallel()
@@ -247,7 +247,7 @@ func TestRowsAreOfTables(t *testing.T) {
 		} {
 			a := s.do(t, request(http.MethodGet, target, "Accept", mediaType))
 			p := a.refused(t, want.status, want.code)
-			if a.header.Get("Vary") != "Accept" || strings.Contains(target, "summary") && !strings.Contains(p.Message, "rows alone") {
+			if a.header.Get("Vary") != "Accept" || strings.Contains(target, "summary") && !strings.Contains(p.Message, "only rows") {
 				t.Errorf("%s as %s: %v %s", target, mediaType, a.header, a.body)
 			}
 		}

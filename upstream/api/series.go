@@ -49,7 +49,7 @@ type historyLine struct {
 	quotes rateTable
 }
 
-// lines yields the rows. All are one variable.
+// lines yields the rows. A row is valid until the next one.
 func (h historyRows) lines(yield func(*historyLine) bool) {
 	line := &historyLine{to: h.to}
 	for row := range h.series {
@@ -84,7 +84,7 @@ func (l *historyLine) addTo(line *csvLine) {
 // table returns the rows. It refuses a summary, which is no row.
 func (h *history) table() (*table, *apierror.Error) {
 	if h.Summary != nil {
-		return nil, invalidRequest("CSV and NDJSON have rows alone. Omit summary, or send Accept: application/json.")
+		return nil, invalidRequest("CSV and NDJSON have only rows. Omit summary, or send Accept: application/json.")
 	}
 	columns := []string{"date", "rate", "filled", "source"}
 	if codes := strings.Split(h.To, ","); len(codes) > 1 {

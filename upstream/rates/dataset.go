@@ -60,8 +60,8 @@ type Listing struct {
 	Code currency.Code
 	// First and Last are the first and last day with a rate.
 	First, Last civil.Date
-	// Source is the one that the currency is in now: the bank, if its newest
-	// publication has it; or else a parity, if the last rate is one.
+	// Source is the bank if its newest publication has the currency, or else a
+	// parity if the last rate is one, or else the indicative rates.
 	Source Source
 }
 

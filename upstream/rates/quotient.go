@@ -26,9 +26,8 @@ const (
 // strictly between 1/10 and 10. Times 10^11 or 10^12, whichever fits, its
 // whole part has exactly twelve digits, and the remainder of the one
 // division decides exactly which way to round. The product has at most 30
-// digits, which 128 bits hold. A table of
-// rates is 150 divisions, and in arbitrary precision they took most of its
-// time.
+// digits, which 128 bits hold. A table of rates is 150 divisions, and in
+// arbitrary precision they took most of its time.
 func quotient(a, b Value) Decimal {
 	if a.divisor != b.divisor {
 		if max(a.coefficient, b.coefficient) > mostTimes {
