@@ -56,8 +56,7 @@ func summarize(codes []currency.Code, points [][]rates.Extreme) *summaries {
 		if len(points[i]) == 0 {
 			continue
 		}
-		s, err := rates.Summarize(points[i])
-		must(err)
+		s := rates.Summarize(points[i])
 		many[code] = summary{
 			number{s.Start}, number{s.End}, number{s.Change}, number{s.Percent},
 			extreme{s.High.Date, number{s.High.Rate}}, extreme{s.Low.Date, number{s.Low.Rate}}, number{s.Average},

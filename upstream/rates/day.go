@@ -63,7 +63,7 @@ func (d Day) Source(codes ...currency.Code) Source {
 		}
 	}
 	if len(codes) > 0 {
-		return all.best()
+		return all & -all // the best
 	}
 	return all
 }

@@ -131,14 +131,6 @@ type sighting struct {
 	from, to cell
 }
 
-// source returns the sources of the rate of the pair.
-func (s sighting) source() Source {
-	if both := s.from.source | s.to.source; both != 0 {
-		return both
-	}
-	return s.Source(currency.Euro)
-}
-
 // point returns the rate of the pair for a period, if it has one.
 func (c *pairCursor) point(begin, end civil.Date, fill bool) (point, bool) {
 	if end = min(end, c.end); begin > end {
@@ -153,7 +145,11 @@ func (c *pairCursor) point(begin, end civil.Date, fill bool) (point, bool) {
 	if own {
 		date = met.Date()
 	}
-	return point{date, Quote{c.code, quotient(met.to.value(), met.from.value())}, met.source(), !own}, true
+	source := met.from.source | met.to.source
+	if source == 0 { // the euro in euros
+		source = met.Source(currency.Euro)
+	}
+	return point{date, Quote{c.code, quotient(met.to.value(), met.from.value())}, source, !own}, true
 }
 
 // newest returns the newest day up to end that quotes the pair, if any. Later

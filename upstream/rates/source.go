@@ -32,6 +32,3 @@ func (s Source) String() string {
 	}
 	return strings.Join(names, "+")
 }
-
-// best returns the best of the sources.
-func (s Source) best() Source { return s & -s }

@@ -25,9 +25,8 @@ type Extreme struct {
 	Rate Decimal
 }
 
-// Summarize returns the summary of rates that are at least one, by ascending
-// date.
-func Summarize(points []Extreme) (Summary, error) {
+// Summarize returns the summary of one rate or more, by ascending date.
+func Summarize(points []Extreme) Summary {
 	first, last := points[0], points[len(points)-1]
 	s := Summary{Start: first.Rate, End: last.Rate, High: first, Low: first}
 	var sum, change, percent, average apd.Decimal
@@ -47,8 +46,8 @@ func Summarize(points []Extreme) (Summary, error) {
 	arithmetic.Quo(&percent, &percent, &first.Rate.number)
 	arithmetic.Quo(&average, &sum, apd.New(int64(len(points)), 0))
 	if err := arithmetic.Err(); err != nil {
-		return Summary{}, fmt.Errorf("summing up %d rates: %w", len(points), err)
+		panic(fmt.Errorf("summing up %d rates: %w", len(points), err)) // impossible: rates are above zero, and short
 	}
 	s.Change, s.Percent, s.Average = trimmed(&change), trimmed(&percent), trimmed(&average)
-	return s, nil
+	return s
 }

@@ -267,7 +267,8 @@ func (p *Provider) take(content []byte) (Report, error) {
 	return report, nil
 }
 
-// add replaces the accepted rates by these and the quotes over them.
+// add replaces the accepted rates by these and the quotes over them, and those
+// that are believed.
 func (p *Provider) add(quotes []Quote, accepted *rates.Dataset) {
 	var news rates.Builder
 	for _, q := range quotes {
@@ -278,11 +279,6 @@ func (p *Provider) add(quotes []Quote, accepted *rates.Dataset) {
 	if over := news.Build(); over.Days() > 0 {
 		accepted = rates.Overlay(accepted, over)
 	}
-	p.setAccepted(accepted)
-}
-
-// setAccepted replaces the accepted values and those that are believed.
-func (p *Provider) setAccepted(accepted *rates.Dataset) {
 	if accepted == p.accepted {
 		return
 	}
