@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -33,23 +32,12 @@ func (k *kept) Write(part []byte) (int, error) {
 	return len(part), nil
 }
 
-// answers is a pool of answers. Growing a new buffer for each call would cost
-// more than the numbers in it.
-type answers struct{ pool sync.Pool }
+func newKept() any { return &kept{digest: sha256.New()} }
 
-func (a *answers) take() *kept {
-	k, ok := a.pool.Get().(*kept)
-	if !ok {
-		k = &kept{digest: sha256.New()}
-	}
-	return k
-}
-
-func (a *answers) giveBack(k *kept) {
+func (k *kept) reset() {
 	k.text.Reset()
 	k.digest.Reset()
 	k.length = 0
-	a.pool.Put(k)
 }
 
 // shortBody is a length in bytes up to which net/http sets Content-Length
@@ -62,8 +50,9 @@ const shortBody = 1 << 10
 // else may be cached. The answer is written once for its digest, and if it is
 // too long to be kept, once more to the client.
 func (s *service) send(w http.ResponseWriter, r *http.Request, status int, f format, answer any) {
-	k := s.answers.take()
-	defer s.answers.giveBack(k)
+	k := s.answers.Get().(*kept)
+	defer s.answers.Put(k)
+	k.reset()
 	if err := f.write(k, answer); err != nil {
 		panic(fmt.Errorf("writing an answer: %w", err)) // only a defect can cause it
 	}

@@ -10,8 +10,7 @@ import (
 // the memory is bounded.
 func TestKept(t *testing.T) {
 	t.Parallel()
-	var all answers
-	k := all.take()
+	k := newKept().(*kept)
 	part := bytes.Repeat([]byte("x"), 1000)
 	whole := bytes.Repeat(part, 1000)
 	for range 1000 {

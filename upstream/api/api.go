@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -43,7 +44,7 @@ type API struct {
 // panics: the server around it does. An error comes from an embedded file or
 // an input type, so every start fails or none.
 func New(source Source, site *url.URL, now func() time.Time) (*API, error) {
-	s := &service{source: source, now: now}
+	s := &service{source: source, now: now, answers: sync.Pool{New: newKept}}
 	documentation := huma.NewAPI(configuration(site), unserved{})
 	document := documentation.OpenAPI()
 	login, usage, err := describeExternal(document)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -13,9 +14,11 @@ import (
 
 // service has the state that all handlers share.
 type service struct {
-	source  Source
-	now     func() time.Time
-	answers answers
+	source Source
+	now    func() time.Time
+	// answers has values of kept: growing a new buffer for each call would cost
+	// more than the numbers in it.
+	answers sync.Pool
 }
 
 // handler is the work of an endpoint. It has no context: all data is in

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -224,12 +223,10 @@ func (p *Provider) fetch(ctx context.Context, file string) error {
 		p.logger.Info("rates fetched", "accepted", report.Accepted, "dropped", report.Dropped(), "newest", p.accepted.Newest().String())
 	}
 	p.state.CheckedAt = now
-	known := maps.Clone(p.state.Validators)
-	if known == nil {
-		known = make(map[string]validators)
+	if p.state.Validators == nil {
+		p.state.Validators = make(map[string]validators)
 	}
-	known[address] = got.validators
-	p.state.Validators = known
+	p.state.Validators[address] = got.validators
 	p.state.Complete = p.state.Complete || file == historyFile
 	return p.saveState()
 }
