@@ -17,8 +17,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
@@ -65,19 +63,11 @@ func readReleases(path string) ([]release, error) {
 
 // dateOf reads a version such as 2026.9.29 as the day it names.
 func dateOf(version string) (civil.Date, error) {
-	var parts [3]int
-	fields := strings.Split(version, ".")
-	if len(fields) != len(parts) {
-		return 0, fmt.Errorf("version %q is no date", version)
+	day, err := time.Parse("2006.1.2", version)
+	if err != nil {
+		return 0, fmt.Errorf("version %q is no date: %w", version, err)
 	}
-	for i, field := range fields {
-		n, err := strconv.Atoi(field)
-		if err != nil {
-			return 0, fmt.Errorf("version %q is no date: %w", version, err)
-		}
-		parts[i] = n
-	}
-	return civil.New(parts[0], time.Month(parts[1]), parts[2]), nil
+	return civil.Of(day), nil
 }
 
 // readTarballs makes the day of each listed release whose tarball is there.
