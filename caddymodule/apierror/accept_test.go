@@ -60,6 +60,7 @@ func TestNegotiateSeveral(t *testing.T) {
 		{[]string{"text/csv, */*"}, csv},
 		{[]string{"*/*", "application/x-ndjson"}, lines},
 		{[]string{"text/*, */*"}, csv},
+		{[]string{"application/x-ndjson, text/csv, */*"}, csv},
 		{[]string{"text/csv, application/*"}, csv},
 		{[]string{"text/csv, application/json"}, json},
 		{[]string{"text/csv, */*, application/json"}, json},
