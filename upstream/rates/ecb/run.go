@@ -76,7 +76,7 @@ func (p *Provider) poll(ctx context.Context) time.Time {
 	next := now.Add(pollInterval + wait)
 	// A console writes a line break as it is: an error of two files is one line.
 	p.logger.Log(ctx, level, "refreshing rates failed", "reason", strings.ReplaceAll(err.Error(), "\n", "; "),
-		"newest", p.Current().Newest().String(), "next", next.UTC().Truncate(time.Second))
+		"newest", p.Status().Newest.String(), "next", next.UTC().Truncate(time.Second))
 	return next
 }
 

@@ -94,7 +94,7 @@ func TestRunTriesAgainAfterAFailure(t *testing.T) {
 		var polls []time.Time
 		var log bytes.Buffer
 		p := open(t, ecb.Options{
-			Indicative: base(t), URL: "http://bank.invalid", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Indicative: base(t), Bank: embeddedTo(t, "2026-04-09"), URL: "http://bank.invalid", Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			Client: &http.Client{Transport: wire(func(r *http.Request) string {
 				if strings.HasSuffix(r.URL.Path, "daily.xml") {
 					polls = append(polls, time.Now())
@@ -113,7 +113,7 @@ func TestRunTriesAgainAfterAFailure(t *testing.T) {
 				t.Errorf("a pause of %s", pause)
 			}
 		}
-		const line = ` msg="refreshing rates failed" reason="fetching rates: unexpected answer: status 403; fetching rates: unexpected answer: status 403" newest=2026-04-13 next=2000-01-01T`
+		const line = ` msg="refreshing rates failed" reason="fetching rates: unexpected answer: status 403; fetching rates: unexpected answer: status 403" newest=2026-04-09 next=2000-01-01T`
 		text := log.String()
 		if strings.Count(text, "level=WARN"+line) != 1 || strings.Count(text, "level=ERROR"+line) != 5 || strings.Count(text, "\n") != 6 {
 			t.Errorf("got %s", text)
@@ -127,13 +127,13 @@ func TestRunWithoutTheNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		p := open(t, ecb.Options{
-			Indicative: base(t), URL: "https://bank.invalid/rates", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Indicative: base(t), Bank: embeddedTo(t, "2026-04-09"), URL: "https://bank.invalid/rates", Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			Client: &http.Client{Transport: cut{}},
 		})
 		defer running(t, p)()
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
-		const line = `level=WARN msg="refreshing rates failed" reason="cannot reach bank.invalid (dial: no network)" newest=2026-04-13 next=2000-01-01T00:3`
+		const line = `level=WARN msg="refreshing rates failed" reason="cannot reach bank.invalid (dial: no network)" newest=2026-04-09 next=2000-01-01T00:3`
 		if strings.Count(log.String(), line) != 1 || strings.Count(log.String(), "\n") != 1 {
 			t.Errorf("got %s, want %s", &log, line)
 		}
