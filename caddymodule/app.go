@@ -33,9 +33,8 @@ type App struct {
 	// server for several gates; it is a package of its own in the build.
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=tollgate.stores inline_key=module"`
 
-	// Secret opens the control API. The key that signs Tollgate-Assertion
-	// is derived from it. Required, at least 32 characters. The public key
-	// lets anyone test guesses of a weak secret: use 32 random bytes.
+	// Secret opens the control API. The key that signs Tollgate-Assertion is
+	// derived from it. Required, at least 32 characters; use 32 random bytes.
 	// Placeholders such as {env.TOLLGATE_SECRET} and
 	// {file./run/secrets/tollgate} are resolved when the configuration is
 	// loaded.

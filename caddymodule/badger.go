@@ -18,8 +18,7 @@ import (
 )
 
 // BadgerStore keeps accounts, keys and counts in an embedded Badger
-// database: one directory, used by one process. While less than 256 MiB of the
-// disk are free, the gate writes nothing and answers 503.
+// database: one directory, used by one process.
 type BadgerStore struct {
 	// Directory is the directory of the database. Caddy creates it if it
 	// is missing. No other process may use it. Required.

@@ -10,10 +10,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
 )
 
-// Webhook posts events to an HTTP server, as Standard Webhooks
-// (https://www.standardwebhooks.com). An event is posted at least once: the
-// store keeps it until the server answers with 2xx. The server recognizes
-// repetitions by the header webhook-id.
+// Webhook posts events to an HTTP server at least once, as Standard Webhooks
+// (https://www.standardwebhooks.com).
 type Webhook struct {
 	// URL is where events are posted to. Required. Redirects are not
 	// followed.

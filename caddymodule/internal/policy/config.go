@@ -46,12 +46,10 @@ type Config struct {
 	// Default: "/", everything is closed.
 	Guard []string `json:"guard,omitempty"`
 
-	// Logins lists the method and path of the requests that check a
-	// password, for example "POST /api/login". They need no token; all
-	// of them share the limits of attempts. A successful attempt moves to a
-	// second log of four times per_client. With " strict" behind the path, as
-	// in "POST /signup strict", it counts like a failed one: a client needs
-	// no password for a success there.
+	// Logins lists the method and path of the requests that check a password,
+	// for example "POST /api/login". They need no token, and share the limits of
+	// attempts. With " strict" behind the path, as in "POST /signup strict", a
+	// success counts like a failure: a client needs no password for it.
 	Logins []string `json:"logins,omitempty"`
 
 	// LoginThrottle limits login attempts. All logins share its limits.
@@ -72,12 +70,10 @@ type Config struct {
 	// Plans lists the plans of accounts.
 	Plans []PlanConfig `json:"plans,omitempty"`
 
-	// Mode is what happens to calls that break a rule. "enforce" (the
-	// default) refuses them. "shadow" lets them pass, and reports what
-	// enforce would have refused: a call with a valid token passes as an
-	// admitted call and is not counted, any other request passes unchanged.
-	// Path checks, logins, usage, revoked and expired tokens and disabled
-	// accounts are enforced in both.
+	// Mode is what happens to calls that break a rule. "enforce" (the default)
+	// refuses them. "shadow" lets them pass without counting them, and reports
+	// what enforce would have refused. Path checks, logins, usage, revoked and
+	// expired tokens and disabled accounts are enforced in both.
 	Mode Mode `json:"mode,omitempty"`
 
 	// Warn lists percentages of the limits of a day and a month, from 1 to
@@ -95,10 +91,8 @@ type Config struct {
 	// filter removes it. Default: none.
 	TokenHeader string `json:"token_header,omitempty"`
 
-	// TokenBasic also takes the password of Basic authentication for a token,
-	// or the user name if there is no password. The refusal 401 then asks for
-	// Basic too, except in browsers, which would open a password window.
-	// Default: off.
+	// TokenBasic also takes the password of Basic authentication for a token, or
+	// the user name if there is no password. Default: off.
 	TokenBasic bool `json:"token_basic,omitempty"`
 
 	// ForeignKeys accepts tokens that the gate did not make: those that were
@@ -135,19 +129,15 @@ type EndpointConfig struct {
 	// of this name instead of the endpoint's name.
 	Ability string `json:"ability,omitempty"`
 
-	// Rename lists the names that the endpoint had before, the oldest first.
-	// It goes on with the counts and limits of the oldest one, also of gates
-	// that still have the old configuration. An older name of a key's ability
-	// counts as the name of today, unless Ability is set. Answers, reports
-	// and requests of the control API have the name of today only. Keep the
+	// Rename lists the names that the endpoint had before, the oldest first: it
+	// goes on with their counts, limits and keys. An older name of a key's
+	// ability counts as the name of today, unless Ability is set. Keep the
 	// option: without it, counts and keys stay behind. Default: none.
 	Rename []string `json:"rename,omitempty"`
 
-	// Upgrade lets clients switch to another protocol, such as WebSocket.
-	// The handshake is one call; what is sent afterwards is not counted,
-	// and the connection stays open when the key is revoked or the quota
-	// is used up. Default: off, such a request is refused with 400.
-	// HTTP/2 and TLS are never switched to.
+	// Upgrade lets clients switch to another protocol, such as WebSocket, but
+	// not to HTTP/2 or TLS. The handshake is one call; what is sent afterwards
+	// is not counted. Default: off, such a request is refused with 400.
 	Upgrade bool `json:"upgrade,omitempty"`
 
 	// Keep lists headers that go on to the service: "Authorization",
@@ -161,33 +151,29 @@ type EndpointConfig struct {
 	// nothing.
 	Cost int64 `json:"cost,omitempty"`
 
-	// CostHeader is the header of the service's answer that tells what the
-	// call costs: a whole number from 0. The service may also send it as a
-	// trailer that it announces. A name that begins with Tollgate- is not sent
-	// to the client. If the header is missing or no such number, the call costs
-	// CostReserve. Default: none, the cost is known before the call.
+	// CostHeader is the header, or a trailer that the service announces, of the
+	// answer that tells what the call costs: a whole number from 0. Without such
+	// a number, the call costs CostReserve. Clients do not get the header if its
+	// name begins with Tollgate-. Default: none, the cost is known before the
+	// call.
 	CostHeader string `json:"cost_header,omitempty"`
 
 	// CostReserve is what a call with a CostHeader takes from all limits before
-	// the service gets it, from 1 to 1,000,000,000. The answer then gives back
-	// what is left. If it costs more, the difference counts too, even above a
-	// limit: with the highest cost of a call, no limit is exceeded. If the gate
-	// ends in between, the reservation stays counted. Paces keep it. Required
-	// with CostHeader.
+	// the service gets it, from 1 to 1,000,000,000. The answer gives back what
+	// is left, but not to paces. If it costs more, the difference counts too,
+	// even above a limit. Required with CostHeader.
 	CostReserve int64 `json:"cost_reserve,omitempty"`
 
-	// CostMember is the name of an array in the JSON object that is the
-	// request's body. A call costs the number of its elements, at least 1.
-	// The method must be POST, PUT or PATCH. The gate refuses a body that is
-	// not plain application/json with 415, and a body without the array, or
-	// one that parsers can read differently, with 400. Such a request counts
-	// nothing. The service gets the body unchanged. Default: none, the cost
-	// is fixed.
+	// CostMember is the name of an array in the JSON object that is the body of
+	// a POST, PUT or PATCH request. A call costs the number of its elements, at
+	// least 1. A body that is not plain application/json gets 415. A body
+	// without the array, or that parsers can read differently, gets 400.
+	// Default: none, the cost is fixed.
 	CostMember string `json:"cost_member,omitempty"`
 
-	// CostBody is the maximum size of a body whose elements are the cost, in
-	// bytes, at most 16 MiB. A longer body is refused with 413. The gate
-	// holds the body of each such request in memory. Default 65536 (64 KiB).
+	// CostBody is the maximum size of a body with a CostMember, in bytes, at
+	// most 16 MiB. A longer body gets 413. The gate holds the body in memory.
+	// Default 65536 (64 KiB).
 	CostBody int64 `json:"cost_body,omitempty"`
 }
 
@@ -207,10 +193,8 @@ type PlanConfig struct {
 	MoreLimits []LimitConfig `json:"more_limits,omitempty"`
 }
 
-// LimitConfig is one limit of a plan. A call is admitted if each limit that
-// covers it has room for its cost. Then it counts in all of them. The RateLimit
-// headers have the daily limits of the member limits first, and then these in
-// their order.
+// LimitConfig is one limit of a plan. The RateLimit headers have the daily
+// limits of the member limits first, and then these in their order.
 type LimitConfig struct {
 	// Endpoint is the name of the endpoint whose calls the limit covers. The
 	// plan gives access to it. "all" covers the calls to all endpoints

@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// CORSConfig lets pages of other origins call the API from a browser (CORS,
-// in the Fetch standard). It applies to endpoints, to usage and to logins
-// below a guard. Without it, the service's own CORS headers go to clients
-// unchanged.
+// CORSConfig lets pages of other origins call endpoints, usage and logins
+// below a guard from a browser (CORS, in the Fetch standard). Without it,
+// the service's own CORS headers go to clients unchanged.
 type CORSConfig struct {
 	// Origins lists the origins, each as browsers send it, for example
 	// "https://app.example.com". "*" alone allows all. Browsers get no
