@@ -56,11 +56,10 @@ type App struct {
 
 	policy.Config
 
-	// Errors is how refusals are written. With "json" (the default) the
-	// gate writes them: as JSON, as a page for browsers, and with a status
-	// for gRPC clients. It also writes the errors 502, 503 and 504 of the
-	// handlers behind it. "pass" leaves all of these to handle_errors.
-	// Headers such as Retry-After are set either way.
+	// Errors is how refusals are written. With "json" (the default) the gate
+	// writes them: as JSON, as a page for browsers, and with a status for gRPC
+	// clients. It also writes the errors 502, 503 and 504 of the handlers behind
+	// it. "pass" leaves all of these to handle_errors.
 	Errors string `json:"errors,omitempty"`
 
 	policy *policy.Policy

@@ -140,10 +140,9 @@ type EndpointConfig struct {
 	// is not counted. Default: off, such a request is refused with 400.
 	Upgrade bool `json:"upgrade,omitempty"`
 
-	// Keep lists headers that go on to the service: "Authorization",
-	// "Cookie" or both, for services with sessions or tokens of their own.
-	// The service then gets the token of the gate too, if the client sends it
-	// in Authorization. Default: none goes on.
+	// Keep lists headers that go on to the service: "Authorization", "Cookie" or
+	// both, for services with sessions or tokens of their own. Default: none
+	// goes on.
 	Keep []string `json:"keep,omitempty"`
 
 	// Cost is what a call counts in each limit, from 1 to 10,000. Default 1.
