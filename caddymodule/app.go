@@ -22,11 +22,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
-// App is the configuration of the gate: endpoints, plans, the store, the
-// secret. The handlers tollgate and tollgate_control and the admin endpoint
-// use it.
-//
-// The store and the login limiter stay open across reloads.
+// App is the configuration of the gate. The handlers tollgate and
+// tollgate_control and the admin endpoint use it.
 type App struct {
 	// StoreRaw is where accounts, keys and counts are kept. Required. The
 	// store "badger" is a directory of this machine. The store "redis" is a
