@@ -1,11 +1,14 @@
 package caddymodule
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -51,6 +54,12 @@ type App struct {
 	// Webhook posts events to an HTTP server. Default: none.
 	Webhook *Webhook `json:"webhook,omitempty"`
 
+	// Site is the address of the web pages, as in a Caddyfile, for links that
+	// open them for an account. Default: {env.TOLLGATE_ADDRESS}, or
+	// http://localhost:8080 without it. If the default is not the address of one
+	// host, as *.example.com, the gate makes no links.
+	Site string `json:"site,omitempty"`
+
 	policy.Config
 
 	// Errors is how refusals are written. With "json" (the default) the gate
@@ -62,6 +71,8 @@ type App struct {
 	policy *policy.Policy
 	opener StoreOpener
 	keys   []*assertion.Key // of Secret, then of OldSecret
+	signer *assertion.Signer
+	site   *url.URL
 	gate   *gate.Gate
 	// control serves the control listener and the admin endpoint.
 	control http.Handler
@@ -101,8 +112,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.warnOfWeakSecrets()
-	signer, err := a.newSigner()
-	if err != nil {
+	if a.signer, err = a.newSigner(); err != nil {
 		return err
 	}
 	m, err := newMeter(ctx, a.policy)
@@ -114,7 +124,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.control = control.New(controlBackend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
-		Policy: a.policy, Store: func() (gate.Store, error) { return a.Book() }, Limiter: a.limiter, Guesses: guesses, Enrol: a.enrol, Assertions: signer,
+		Policy: a.policy, Store: func() (gate.Store, error) { return a.Book() }, Limiter: a.limiter, Guesses: guesses, Enrol: a.enrol, Assertions: a.signer,
 		PassErrors: a.Errors == errorsPass, Server: server{m}, Reporter: reporter{a}, Now: a.now, Since: a.since, Logger: a.log,
 	})
 	a.began = time.Now()
@@ -122,6 +132,25 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.join(func() (caddy.Destructor, error) { return nil, errNotOpen }); !errors.Is(err, errNotOpen) {
 		return err
 	}
+	return nil
+}
+
+// resolveSite replaces the placeholders of the site, and applies its default.
+// The default is an address of Caddy's sites, which can be no address of links.
+// Then there is no site.
+func (a *App) resolveSite() error {
+	address := caddy.NewReplacer().ReplaceAll(cmp.Or(a.Site, "{env.TOLLGATE_ADDRESS}"), "")
+	if a.Site == "" {
+		address = cmp.Or(address, "http://localhost:8080")
+	}
+	site, err := assertion.PublicURL(address)
+	if err != nil || strings.Contains(site.Host, "*") {
+		if a.Site != "" {
+			return mistake("site", "invalid address %q: use http://host or https://host", address)
+		}
+		site = nil
+	}
+	a.site = site
 	return nil
 }
 
@@ -138,11 +167,14 @@ func (a *App) enrol(ctx context.Context, account, user, plan string) error {
 const errorsPass = "pass"
 
 // check validates the configuration and compiles it. It returns all mistakes
-// joined. written says that placeholders have no values yet: secrets with one
-// are not validated.
+// joined. written says that placeholders have no values yet: secrets and a site
+// with one are not validated.
 func (a *App) check(written bool) (*policy.Policy, error) {
 	p, err := policy.New(a.Config)
 	errs := []error{a.checkSecrets(written), a.Webhook.check(written), err}
+	if !written || !strings.Contains(a.Site, "{") {
+		errs = append(errs, a.resolveSite())
+	}
 	if a.StoreRaw == nil {
 		errs = append(errs, mistake("store", "required"))
 	}

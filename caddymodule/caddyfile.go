@@ -57,6 +57,7 @@ import (
 //			<endpoint>|* <number>|unlimited [second|minute|hour|day|month]
 //		}
 //		docs <url>|<path>
+//		site <address>
 //		refund never|unreachable|server_errors
 //		errors json|pass
 //	}
@@ -129,6 +130,7 @@ func (p *parser) options() error {
 		block.Once("refund never|unreachable|server_errors", (*string)(&app.Refund)),
 		block.Once("errors json|pass", &app.Errors),
 		block.Once("docs <url>|<path>", &app.Docs),
+		block.Once("site <address>", &app.Site),
 		block.Once("timezone <zone>", &app.Timezone),
 		block.Once("token_header <name>", &app.TokenHeader),
 		block.Once("token_basic [on|off]", &app.TokenBasic),

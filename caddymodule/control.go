@@ -73,6 +73,11 @@ func (b controlBackend) Policy() *policy.Policy { return b.policy }
 // PublicKeys implements control.Backend.
 func (b controlBackend) PublicKeys() assertion.KeySet { return assertion.NewKeySet(b.keys...) }
 
+// Portal implements control.Backend.
+func (b controlBackend) Portal(account string, now time.Time) (api.Portal, error) {
+	return control.PortalLink(b.signer, b.site, account, now)
+}
+
 // Follow implements control.Backend.
 func (b controlBackend) Follow() {
 	if s := b.state.Load(); s != nil {

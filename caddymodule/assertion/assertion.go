@@ -24,7 +24,7 @@ const Issuer = "tollgate"
 // Lifetime is the time from the claim iat to the claim exp.
 const Lifetime = 5 * time.Minute
 
-// The purposes of an assertion. No assertion is valid for both.
+// The purposes of an assertion. No assertion is valid for two.
 const (
 	// Call is for one call of an account to an endpoint. The claim
 	// purpose is absent.
@@ -32,13 +32,16 @@ const (
 	// Login is for one attempt to log in, which the gate has throttled.
 	// It names no account.
 	Login = "login"
+	// Portal is for one visit of the web pages, by a link that the gate made
+	// for an account. The claim jti names the link: accept it once.
+	Portal = "portal"
 )
 
 // algorithm is the only one that is signed with and accepted.
 const algorithm = jose.ES256
 
 // Claims are the content of an assertion. Those from Plan to Key are
-// empty in a login.
+// empty in a login and in a portal link.
 type Claims struct {
 	Issuer string `json:"iss"`
 	// Audience is the host that the client asked, in lower case and
@@ -52,8 +55,10 @@ type Claims struct {
 	Abilities string `json:"scope,omitempty"`
 	// Key is the id of the key that the call was made with.
 	Key string `json:"client_id,omitempty"`
-	// Purpose is Call or Login.
+	// Purpose is Call, Login or Portal.
 	Purpose string `json:"purpose,omitempty"`
+	// ID is another text in each portal link. Other assertions have none.
+	ID string `json:"jti,omitempty"`
 	// IssuedAt and ExpiresAt are in seconds since 1970-01-01 UTC.
 	IssuedAt  int64 `json:"iat"`
 	ExpiresAt int64 `json:"exp"`

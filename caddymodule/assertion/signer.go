@@ -1,6 +1,7 @@
 package assertion
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -64,6 +65,13 @@ func (s *Signer) Login(host string, now time.Time) string {
 	return s.assert(0, &subject{host: host}, Login, now.Unix())
 }
 
+// Portal returns an assertion that opens the web pages of a host for an account,
+// and when it expires. Each has another ID.
+func (s *Signer) Portal(host, account string, now time.Time) (text string, expires time.Time) {
+	text = s.sign(Claims{Audience: Audience(host), Account: account, Purpose: Portal, ID: rand.Text()}, now.Unix())
+	return text, time.Unix(now.Unix(), 0).UTC().Add(Lifetime)
+}
+
 // assert returns the assertion that is kept, or a new one.
 func (s *Signer) assert(id uint64, about *subject, purpose string, now int64) string {
 	place := id ^ maphash.String(s.seed, about.host)
@@ -72,7 +80,9 @@ func (s *Signer) assert(id uint64, about *subject, purpose string, now int64) st
 	if kept := s.signed.get(place); kept != nil && kept.subject == *about && now-kept.at < renewal && now >= kept.at {
 		return kept.text
 	}
-	text := s.sign(Audience(about.host), about.by, purpose, now)
+	text := s.sign(Claims{
+		Audience: Audience(about.host), Account: about.by.Account, Plan: about.by.Plan, Abilities: about.by.Abilities, Key: about.by.Key, Purpose: purpose,
+	}, now)
 	if len(about.host) <= maxHost {
 		kept := &signed{*about, now, text}
 		kept.host = strings.Clone(about.host) // not a part of a longer text
@@ -81,11 +91,10 @@ func (s *Signer) assert(id uint64, about *subject, purpose string, now int64) st
 	return text
 }
 
-func (s *Signer) sign(host string, by Caller, purpose string, now int64) string {
-	payload, err := json.Marshal(Claims{
-		Issuer: Issuer, Audience: host, Account: by.Account, Plan: by.Plan, Abilities: by.Abilities, Key: by.Key,
-		Purpose: purpose, IssuedAt: now, ExpiresAt: now + int64(Lifetime/time.Second),
-	})
+// sign returns an assertion of the claims that begins now.
+func (s *Signer) sign(c Claims, now int64) string {
+	c.Issuer, c.IssuedAt, c.ExpiresAt = Issuer, now, now+int64(Lifetime/time.Second)
+	payload, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // strings and integers always encode
 	}

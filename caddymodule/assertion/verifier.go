@@ -12,7 +12,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Leeway is how far the clocks of gate and service may differ.
+// Leeway is how far the clocks of gate and service may differ. A portal link
+// expires without it.
 const Leeway = time.Minute
 
 // Why an assertion is refused. Only the errors after ErrKey are about an
@@ -53,7 +54,8 @@ func NewVerifier(accepts func(host string) bool, now func() time.Time, keys ...*
 }
 
 // Verify returns the claims of an assertion that is valid now for a
-// purpose: Call or Login. Its errors wrap those above.
+// purpose: Call, Login or Portal. Its errors wrap those above. It does not
+// remember the ID of a portal link: the caller does, until the link expires.
 func (v *Verifier) Verify(text, purpose string) (claims Claims, err error) {
 	claims = v.verified.get(text)
 	isNew := claims.Issuer == ""
@@ -66,7 +68,7 @@ func (v *Verifier) Verify(text, purpose string) (claims Claims, err error) {
 	if err != nil {
 		return Claims{}, err
 	}
-	if isNew && len(claims.Audience) <= maxHost {
+	if isNew && len(claims.Audience) <= maxHost && purpose != Portal {
 		v.verified.put(text, claims, len(text)+claims.size())
 	}
 	return claims, nil
@@ -95,14 +97,18 @@ func (v *Verifier) open(text string) (claims Claims, err error) {
 
 func (v *Verifier) check(c Claims, purpose string) error {
 	now, leeway := v.now().Unix(), int64(Leeway/time.Second)
+	late := leeway
+	if purpose == Portal {
+		late = 0
+	}
 	switch {
 	case !v.accepts(c.Audience):
 		return fmt.Errorf("%w: %.300q", ErrAudience, c.Audience)
-	case now >= c.ExpiresAt+leeway || now < c.IssuedAt-leeway:
+	case now >= c.ExpiresAt+late || now < c.IssuedAt-leeway:
 		return ErrTime
 	case c.Purpose != purpose:
 		return ErrPurpose
-	case (c.Account == "") != (purpose == Login):
+	case (c.Account == "") != (purpose == Login), (c.ID == "") != (purpose != Portal):
 		return ErrClaims
 	}
 	return nil

@@ -144,6 +144,81 @@ func TestPurpose(t *testing.T) {
 	}
 }
 
+// TestPortal: each link is another one, and opens the pages of its account at
+// its host. It opens nothing else, and no other assertion opens the pages.
+func TestPortal(t *testing.T) {
+	t.Parallel()
+	s, v, key := newSigner(t, secret), newVerifier(t, noon), newKey(t, secret)
+	link, expires := s.Portal("API.example.com:8443", "acc_1", noon.Add(999*time.Millisecond))
+	claims, err := v.Verify(link, Portal)
+	if err != nil || len(claims.ID) < 26 || claims != (Claims{
+		Issuer: "tollgate", Audience: "api.example.com", Account: "acc_1", Purpose: "portal", ID: claims.ID, IssuedAt: noon.Unix(), ExpiresAt: noon.Unix() + 300,
+	}) {
+		t.Errorf("got %+v, %v", claims, err)
+	}
+	if want := noon.Add(5 * time.Minute); !expires.Equal(want) || expires.Location() != time.UTC {
+		t.Errorf("it expires at %v, want %v", expires, want)
+	}
+	again, _ := s.Portal("api.example.com", "acc_1", noon)
+	if other, err := v.Verify(again, Portal); err != nil || other.ID == claims.ID {
+		t.Errorf("a second link has the id %q, %v; the first has %q", other.ID, err, claims.ID)
+	}
+	if n := len(v.verified.values); n != 0 {
+		t.Errorf("%d links are kept", n)
+	}
+	elsewhere, _ := s.Portal("www.example.com", "acc_1", noon)
+	signed := func(changes map[string]any) string {
+		claims := right(map[string]any{"plan": nil, "scope": nil, "client_id": nil, "purpose": "portal", "jti": "x"})
+		maps.Copy(claims, changes)
+		maps.DeleteFunc(claims, func(_ string, value any) bool { return value == nil })
+		return forge(t, jose.ES256, key.private, key.public.ID, claims)
+	}
+	if _, err := v.Verify(signed(nil), Portal); err != nil {
+		t.Fatalf("the valid one: %v", err)
+	}
+	for name, c := range map[string]struct {
+		text, purpose string
+		want          error
+	}{
+		"a call":               {s.Call([32]byte{}, "api.example.com", ada, noon), Portal, ErrPurpose},
+		"a login":              {s.Login("api.example.com", noon), Portal, ErrPurpose},
+		"a link for a call":    {link, Call, ErrPurpose},
+		"a link for a login":   {link, Login, ErrPurpose},
+		"another host":         {elsewhere, Portal, ErrAudience},
+		"no id":                {signed(map[string]any{"jti": nil}), Portal, ErrClaims},
+		"empty id":             {signed(map[string]any{"jti": ""}), Portal, ErrClaims},
+		"no account":           {signed(map[string]any{"sub": nil}), Portal, ErrClaims},
+		"a call with an id":    {signed(map[string]any{"purpose": nil}), Call, ErrClaims},
+		"a login with an id":   {signed(map[string]any{"purpose": "login", "sub": nil}), Login, ErrClaims},
+		"another secret":       {forge(t, jose.ES256, newKey(t, secret+"2").private, key.public.ID, right(map[string]any{"purpose": "portal", "jti": "x"})), Portal, ErrKey},
+		"a changed signature":  {link[:len(link)-4] + "AAAA", Portal, ErrKey},
+		"a link of the future": {signed(map[string]any{"iat": noon.Unix() + 61}), Portal, ErrTime},
+	} {
+		for range 2 { // the second time it may have been kept
+			if claims, err := v.Verify(c.text, c.purpose); !errors.Is(err, c.want) || claims != (Claims{}) {
+				t.Errorf("%s: got %+v, %v; want %v", name, claims, err, c.want)
+			}
+		}
+	}
+}
+
+// TestPortalExpires: a link is valid for 5 minutes, to the second, also if it
+// was verified before. The clock of the gate may be a minute ahead.
+func TestPortalExpires(t *testing.T) {
+	t.Parallel()
+	link, _ := newSigner(t, secret).Portal("api.example.com", "acc_1", noon)
+	var at time.Time
+	v := NewVerifier(only("api.example.com"), func() time.Time { return at }, newKey(t, secret))
+	for after, want := range map[time.Duration]error{
+		-61 * time.Second: ErrTime, -time.Minute: nil, 0: nil, 5*time.Minute - time.Nanosecond: nil, 5 * time.Minute: ErrTime,
+	} {
+		at = noon.Add(after)
+		if _, err := v.Verify(link, Portal); !errors.Is(err, want) {
+			t.Errorf("after %v: got %v, want %v", after, err, want)
+		}
+	}
+}
+
 // Two services with one secret: an assertion for the host of one is not
 // valid at the other, unless both accept that host.
 func TestTwoServices(t *testing.T) {

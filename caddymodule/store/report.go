@@ -58,6 +58,8 @@ type Entry struct {
 	// Before and After are JSON, nil if there is none.
 	Before json.RawMessage `cbor:"7,keyasint,omitempty" json:"before,omitempty"`
 	After  json.RawMessage `cbor:"8,keyasint,omitempty" json:"after,omitempty"`
+	// Reason is why the change was made. It may be empty.
+	Reason string `cbor:"9,keyasint,omitempty" json:"reason,omitempty"`
 }
 
 // EntryID is the position of an entry in the audit log.

@@ -181,9 +181,9 @@ func Accounts(store *database.Store, gate *client.Client, logger *slog.Logger) *
 // one Tollgate-Assertion that the gate of this secret made for a host of
 // the address. The gate may sign with a newer secret: it tells its keys.
 func CheckAssertions(secret, address string, gate *client.Client, logger *slog.Logger) (func(r *http.Request, purpose string) error, error) {
-	accepts, err := siteHosts(address)
+	accepts, err := assertion.Hosts(address)
 	if err != nil {
-		return nil, err
+		return nil, &OptionError{"address", address, WantAddress}
 	}
 	key, err := assertion.NewKey(secret)
 	if err != nil {

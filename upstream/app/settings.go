@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
@@ -98,6 +99,9 @@ func (s *Settings) All() []Setting {
 // DefaultAddress is the default of Settings.Address.
 const DefaultAddress = "http://localhost:8080"
 
+// WantAddress says what Settings.Address can be.
+const WantAddress = "http://host or https://host"
+
 // NoRates is the setting of rates for a site without the currency API.
 const NoRates = "none"
 
@@ -132,8 +136,8 @@ func (s Settings) Parse() (c Config, err error) {
 	if c.RatesURL, err = parseRates(s.Rates); err != nil {
 		return Config{}, err
 	}
-	if c.Address, err = PublicURL(s.Address); err != nil {
-		return Config{}, err
+	if c.Address, err = assertion.PublicURL(s.Address); err != nil {
+		return Config{}, &OptionError{"address", s.Address, WantAddress}
 	}
 	if _, err := time.LoadLocation(s.Timezone); err != nil || s.Timezone == "Local" {
 		return Config{}, &OptionError{"timezone", s.Timezone, "an IANA zone such as Europe/Berlin"}

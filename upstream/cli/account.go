@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	gatecli "github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
@@ -302,9 +303,9 @@ The gate need not be running.`, account.ResetLifetime/time.Minute)
 }
 
 func printReset(c *cobra.Command, site string, accounts *account.Service, id string) error {
-	address, err := app.PublicURL(site)
+	address, err := assertion.PublicURL(site)
 	if err != nil {
-		return err
+		return &app.OptionError{Option: "address", Value: site, Want: app.WantAddress}
 	}
 	token, err := accounts.NewReset(c.Context(), id)
 	if err != nil {

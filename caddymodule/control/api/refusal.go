@@ -22,6 +22,10 @@ var (
 	// ErrInvalidPeriod is for a period that a limit cannot have.
 	ErrInvalidPeriod = apierror.New(http.StatusBadRequest, "invalid_period", "The period is second, minute, hour, day or month.")
 
+	// ErrInvalidReason is for a reason that the gate does not accept.
+	ErrInvalidReason = apierror.New(http.StatusBadRequest, "invalid_reason",
+		"A reason has at most 200 characters, none of them invisible, and is sent once.")
+
 	// ErrUnknownEndpoint is for a limit of an endpoint that does not exist.
 	ErrUnknownEndpoint = apierror.New(http.StatusNotFound, "unknown_endpoint", "There is no such endpoint.")
 )

@@ -8,6 +8,13 @@ import (
 // ActorHeader names the person who acts, in a request that changes something.
 const ActorHeader = "Tollgate-Actor"
 
+// ReasonHeader says why a change is made, for the audit log: at most MaxReason
+// characters.
+const ReasonHeader = "Tollgate-Reason"
+
+// MaxReason is how long a reason may be, in characters.
+const MaxReason = 200
+
 // MaxActor is how long the value of ActorHeader may be, in characters.
 const MaxActor = 200
 
@@ -40,7 +47,24 @@ const (
 	LimitClear    = "limit.clear"
 	UsageReset    = "usage.reset"
 	UsageCredit   = "usage.credit"
+	PortalCreate  = "portal.create" // a link that opens the web pages
+
+	// These change nothing at the gate: upstream reports them, see Note.
+	OperatorGrant  = "operator.grant"
+	OperatorRevoke = "operator.revoke"
+	ResetCreate    = "reset.create" // a link that sets a password
 )
+
+// Note is a change of an account outside the gate, for the audit log.
+type Note struct {
+	Action string `json:"action" enum:"operator.grant,operator.revoke,reset.create" doc:"What was done: an account became an operator of the web pages, or no longer is one, or somebody made a link that sets its password."`
+}
+
+// Portal is a link that opens the web pages of an account once.
+type Portal struct {
+	URL       string    `json:"url" doc:"The link. It works once. Do not log or store it."`
+	ExpiresAt time.Time `json:"expires_at" doc:"When the link expires: 5 minutes after it was made."`
+}
 
 // AuditEntry is one change. A reset or a credit can fail after its entry; to make
 // it again then changes the counts once. It has no secrets.
@@ -48,9 +72,10 @@ type AuditEntry struct {
 	ID      string          `json:"id" doc:"The position of the entry in the audit log."`
 	At      time.Time       `json:"at" doc:"When the change was requested."`
 	Actor   Actor           `json:"actor" doc:"Who made the change."`
-	Action  string          `json:"action" enum:"account.create,account.set,account.delete,key.create,key.set,key.revoke,key.rotate,login.rotate,login.revoke,login.end,limit.set,limit.clear,usage.reset,usage.credit" doc:"What was done."`
+	Action  string          `json:"action" enum:"account.create,account.set,account.delete,key.create,key.set,key.revoke,key.rotate,login.rotate,login.revoke,login.end,limit.set,limit.clear,usage.reset,usage.credit,portal.create,operator.grant,operator.revoke,reset.create" doc:"What was done."`
 	Account string          `json:"account" doc:"The account's id."`
 	Target  string          `json:"target" doc:"What was changed besides the account: the id of a key, the endpoint and period of a limit such as convert/day, an endpoint, or empty."`
+	Reason  string          `json:"reason" doc:"Why, as the person said who made the change. It may be empty."`
 	Before  json.RawMessage `json:"before" doc:"What there was before the change; null if nothing. A key is without its last use."`
 	After   json.RawMessage `json:"after" doc:"What there is after the change; null if nothing. A key is without its last use."`
 }
@@ -135,6 +160,33 @@ type ClosedUsage struct {
 type UsageTop struct {
 	Busiest []BusyAccount  `json:"busiest" nullable:"false" doc:"The accounts with the most calls of the last days, most calls first."`
 	Nearest []NearestLimit `json:"nearest" nullable:"false" doc:"The limits of a day or a month that are nearest to be used up now, nearest first."`
+}
+
+// Summary is what all accounts called and what was refused, for operators.
+type Summary struct {
+	At          time.Time        `json:"at" doc:"When the numbers were added up. They are at most a minute old."`
+	Accounts    int64            `json:"accounts" doc:"The number of accounts."`
+	Disabled    int64            `json:"disabled" doc:"How many of them are disabled."`
+	Days        []SummaryDay     `json:"days" nullable:"false" doc:"The last 30 days, today included, oldest first."`
+	Nearest     []NearestLimit   `json:"nearest" nullable:"false" doc:"The 10 limits of a day or a month that are nearest to be used up now, nearest first."`
+	MostRefused []RefusedAccount `json:"most_refused" nullable:"false" doc:"The 10 accounts with the most refused calls of the last 7 days, most first."`
+	Checks      []Check          `json:"checks" nullable:"false" doc:"What an operator looks after besides the readiness: webhook and backup."`
+}
+
+// SummaryDay is what all accounts called on a day.
+type SummaryDay struct {
+	Day     string           `json:"day" format:"date" doc:"The day, in the time zone of the gate."`
+	Calls   map[string]int64 `json:"calls" nullable:"false" doc:"The calls by their cost, without those that were refunded, by endpoint."`
+	Refused map[string]int64 `json:"refused" nullable:"false" doc:"How many calls were refused, or would have been in mode shadow, by the code of the refusal."`
+}
+
+// RefusedAccount is how many calls of an account were refused.
+type RefusedAccount struct {
+	Account string           `json:"account" doc:"The account's id."`
+	Label   string           `json:"label" doc:"The account's label."`
+	Plan    string           `json:"plan" doc:"The account's plan."`
+	Calls   int64            `json:"calls" doc:"How many calls were refused."`
+	Codes   map[string]int64 `json:"codes" nullable:"false" doc:"How many, by the code of the refusal."`
 }
 
 // BusyAccount is what an account used of all endpoints.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -119,6 +120,32 @@ func (t *tool) showAccount() *cobra.Command {
 			return err
 		}
 		return printJSON(c.OutOrStdout(), stored)
+	}
+	return c
+}
+
+func (t *tool) linkAccount() *cobra.Command {
+	c := &cobra.Command{
+		Use: "link <account>", Short: "Makes a link that signs a person in to the web pages of an account", Args: misuse.Arguments(1),
+		ValidArgsFunction: t.complete(accounts),
+		Long: "Prints a link that opens Settings and My usage of the account, without an e-mail and a password. It works once, for 5 minutes. " +
+			"Send it only to a person who may see the account. The audit log has that it was made.",
+		Example: "caddy tollgate account link acc_1 --reason 'lost password'",
+	}
+	create := ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.Portal, error) {
+		return gate.Portal(ctx, args[0])
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		link, err := call(t, c, args, create)
+		switch {
+		case err != nil:
+			return err
+		case t.json:
+			return printJSON(c.OutOrStdout(), link)
+		}
+		c.PrintErrln("The link works once, until " + moment(link.ExpiresAt) + ".")
+		_, err = fmt.Fprintln(c.OutOrStdout(), link.URL)
+		return err
 	}
 	return c
 }

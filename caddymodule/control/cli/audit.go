@@ -26,12 +26,14 @@ func (t *tool) audit() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use: "audit", Short: "Shows who changed what", Args: misuse.Arguments(0),
-		Long: "Shows the entries of the audit log, oldest first. The column CHANGE is shortened; --json has all, before and after. " +
+		Long: "Shows the entries of the audit log, oldest first. The columns REASON and CHANGE are shortened; --json has all, before and after. " +
 			"The command fails if it has not read all of these entries within 30 seconds: use --limit or --since for a long log.",
 		Example: "caddy tollgate audit --account acc_1 --since 2026-11-01",
 	}
 	t.addAccountFilter(c, &account, "Show the changes of this account only")
+	c.Flags().StringVar(&filter.Actor, "actor", "", "Show the changes of the actor with this name or id only")
 	c.Flags().StringVar(&filter.Since, "since", "", "Show the changes since a date in UTC, for example 2026-11-01, or a time in RFC 3339")
+	c.Flags().StringVar(&filter.Until, "until", "", "Show the changes before a date in UTC or a time")
 	addNumber(c, &limit, "limit", 0, 1, math.MaxInt32, "Show only the last entries, at most this number (default: all)")
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (page api.AuditPage, err error) {
 		if err := checkAudit(c, filter); err != nil {
@@ -72,27 +74,29 @@ func lastEntries(ctx context.Context, gate *client.Client, filter client.AuditFi
 }
 
 func checkAudit(c *cobra.Command, filter client.AuditFilter) error {
-	if err := notEmpty(c, "account", "since"); err != nil {
+	if err := notEmpty(c, "account", "actor", "since", "until"); err != nil {
 		return err
 	}
-	_, noTime := time.Parse(time.RFC3339, filter.Since)
-	_, noDate := time.Parse(time.DateOnly, filter.Since)
-	if filter.Since != "" && noTime != nil && noDate != nil {
-		return misuse.Errorf("invalid --since %q: want a date such as 2026-11-01 or a time such as 2026-11-01T18:00:00Z", filter.Since)
+	for flag, text := range map[string]string{"since": filter.Since, "until": filter.Until} {
+		_, noTime := time.Parse(time.RFC3339, text)
+		_, noDate := time.Parse(time.DateOnly, text)
+		if text != "" && noTime != nil && noDate != nil {
+			return misuse.Errorf("invalid --%s %q: want a date such as 2026-11-01 or a time such as 2026-11-01T18:00:00Z", flag, text)
+		}
 	}
 	return nil
 }
 
 func showAudit(table io.Writer, page api.AuditPage) {
-	row(table, "AT", "ACTOR", "ACTION", "ACCOUNT", "TARGET", "CHANGE")
+	row(table, "AT", "ACTOR", "ACTION", "ACCOUNT", "TARGET", "REASON", "CHANGE")
 	for _, e := range page.Audit {
 		actor := strings.TrimSpace(e.Actor.Kind + " " + e.Actor.ID)
-		row(table, moment(e.At), actor, e.Action, cmp.Or(e.Account, none), cmp.Or(e.Target, none), cmp.Or(changed(e), none))
+		row(table, moment(e.At), actor, e.Action, cmp.Or(e.Account, none), cmp.Or(e.Target, none), cmp.Or(shorten(e.Reason, maxValue), none), cmp.Or(changed(e), none))
 	}
 	end(table, len(page.Audit))
 }
 
-// The widths of the column CHANGE, in characters.
+// The widths of a value and of the column CHANGE, in characters.
 const (
 	maxValue  = 40
 	maxChange = 160
@@ -100,7 +104,7 @@ const (
 
 // unshown has the members that the column CHANGE omits: the other columns
 // have them, or they follow from what is shown.
-var unshown = []string{"account", "created_at", "endpoint", "hint", "kind", "period"}
+var unshown = []string{"account", "created_at", "endpoint", "hint", "kind", "period", "reason"}
 
 // empty has values that are not worth a word in what is new or deleted.
 var empty = []string{none, `""`, "[]", "false"}

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -31,34 +32,40 @@ func operator(t *testing.T) string {
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	expect(t, s.ok(t, "audit"), "AT  ACTOR  ACTION  ACCOUNT  TARGET  CHANGE\nThere are none.\n")
+	expect(t, s.ok(t, "audit"), "AT  ACTOR  ACTION  ACCOUNT  TARGET  REASON  CHANGE\nThere are none.\n")
 	s.ok(t, "account", "set", "acc_1", "--plan", "starter")
 	s.Advance(24 * time.Hour)
 	s.ok(t, "account", "set", "acc_1", "--plan", "business", "--label", "red")
 	s.ok(t, "limit", "set", "acc_1", "convert", "5")
 	s.ok(t, "account", "set", "acc_2", "--plan", "free")
-	s.ok(t, "account", "delete", "acc_2")
+	s.ok(t, "account", "delete", "acc_2", "--reason", "closed")
 	table := strings.ReplaceAll(s.ok(t, "audit"), operator(t), "operator")
 	var got []string
 	for line := range strings.Lines(table) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
 	expect(t, strings.Join(got, "\n")+"\n", `
-AT ACTOR ACTION ACCOUNT TARGET CHANGE
-2126-11-20T09:00:00Z person operator account.create acc_1 - plan: "starter"
-2126-11-21T09:00:00Z person operator account.set acc_1 - label: changed, plan: "starter" -> "business"
-2126-11-21T09:00:00Z person operator limit.set acc_1 convert/day limit: 5
-2126-11-21T09:00:00Z person operator account.create acc_2 - plan: "free"
-2126-11-21T09:00:00Z person operator account.delete acc_2 - plan: "free" -> -
+AT ACTOR ACTION ACCOUNT TARGET REASON CHANGE
+2126-11-20T09:00:00Z person operator account.create acc_1 - - plan: "starter"
+2126-11-21T09:00:00Z person operator account.set acc_1 - - label: changed, plan: "starter" -> "business"
+2126-11-21T09:00:00Z person operator limit.set acc_1 convert/day - limit: 5
+2126-11-21T09:00:00Z person operator account.create acc_2 - - plan: "free"
+2126-11-21T09:00:00Z person operator account.delete acc_2 - closed plan: "free" -> -
 `)
 	for flags, want := range map[string]string{
 		"":                   "account.create account.set limit.set account.create account.delete",
 		"--account acc_2":    "account.create account.delete",
 		"--since 2126-11-21": "account.set limit.set account.create account.delete",
 		"--since 2126-11-21T10:00:01+01:00 --account acc_1": "",
-		"--limit 2":                   "account.create account.delete",
-		"--account acc_1 --limit 1":   "limit.set",
-		"--account acc_1 --limit 100": "account.create account.set limit.set",
+		"--until 2126-11-21":                           "account.create",
+		"--until 2126-11-21T09:00:01Z --account acc_1": "account.create account.set limit.set",
+		"--since 2126-11-21 --until 2126-11-21":        "",
+		"--actor nobody":                               "",
+		"--actor " + operator(t):                       "account.create account.set limit.set account.create account.delete",
+		"--actor " + operator(t) + " --limit 1":        "account.delete",
+		"--limit 2":                                    "account.create account.delete",
+		"--account acc_1 --limit 1":                    "limit.set",
+		"--account acc_1 --limit 100":                  "account.create account.set limit.set",
 	} {
 		var page api.AuditPage
 		out := s.ok(t, append([]string{"audit", "--json"}, strings.Fields(flags)...)...)
@@ -107,8 +114,8 @@ func TestAuditChange(t *testing.T) {
 	label := strings.Repeat("ä", 200)
 	s.ok(t, "account", "set", "acc_1", "--plan", "starter", "--label", label)
 	s.ok(t, "limit", "set", "acc_1", "all", "unlimited", "--reason", "trade fair")
-	s.ok(t, "limit", "set", "acc_1", "all", "5", "--reason", "trade fair")
-	s.ok(t, "limit", "clear", "acc_1", "all")
+	s.ok(t, "limit", "set", "acc_1", "all", "5", "--reason", strings.Repeat("ä", 41))
+	s.ok(t, "limit", "clear", "acc_1", "all", "--reason", "over")
 	id := ids.FindString(s.ok(t, "key", "create", "acc_1", "--name", "ci", "--ability", "convert"))
 	s.Advance(time.Hour)
 	next := ids.FindString(s.ok(t, "key", "rotate", "acc_1", id))
@@ -124,16 +131,16 @@ func TestAuditChange(t *testing.T) {
 		t.Errorf("a long change has %d characters, want 160", length)
 	}
 	want := strings.Join([]string{
-		`account.create acc_1 - label: changed, plan: "starter"`,
-		`limit.set acc_1 all/day limit: unlimited, reason: "trade fair"`,
-		`limit.set acc_1 all/day limit: unlimited -> 5`,
-		`limit.clear acc_1 all/day limit: 5 -> -, reason: "trade fair" -> -`,
-		`key.create acc_1 ` + id + ` abilities: ["convert"], name: "ci"`,
-		`key.rotate acc_1 ` + next + ` id: "` + id + `" -> "` + next + `"`,
-		`key.set acc_1 ` + next + ` addresses: [] -> ["2001:db8:1111:2222::/64"], limits: [] -> [convert 7 day, all 9 month], name: "ci" -> "` + strings.Repeat("ä", 38) + `…`,
-		`key.set acc_1 ` + next + ` addresses: ["2001:db8:1111:2222::/64"] -> ["2001:db8:1111:3333::/64"], expires_at: - -> "2126-11-20T11:00:00Z", ` +
+		`account.create acc_1 - - label: changed, plan: "starter"`,
+		`limit.set acc_1 all/day trade fair limit: unlimited`,
+		`limit.set acc_1 all/day ` + strings.Repeat("ä", 39) + `… limit: unlimited -> 5`,
+		`limit.clear acc_1 all/day over limit: 5 -> -`,
+		`key.create acc_1 ` + id + ` - abilities: ["convert"], name: "ci"`,
+		`key.rotate acc_1 ` + next + ` - id: "` + id + `" -> "` + next + `"`,
+		`key.set acc_1 ` + next + ` - addresses: [] -> ["2001:db8:1111:2222::/64"], limits: [] -> [convert 7 day, all 9 month], name: "ci" -> "` + strings.Repeat("ä", 38) + `…`,
+		`key.set acc_1 ` + next + ` - addresses: ["2001:db8:1111:2222::/64"] -> ["2001:db8:1111:3333::/64"], expires_at: - -> "2126-11-20T11:00:00Z", ` +
 			`limits: [convert 7 day, all 9 month] -> [conver…`,
-		`key.revoke acc_1 ` + next + ` revoked_at: - -> "2126-11-20T10:00:00Z"`,
+		`key.revoke acc_1 ` + next + ` - revoked_at: - -> "2126-11-20T10:00:00Z"`,
 	}, "\n")
 	expect(t, strings.Join(got, "\n"), steady(want))
 }
@@ -195,6 +202,19 @@ func TestAuditLimit(t *testing.T) {
 		}
 		if !slices.Equal(got, last) {
 			t.Errorf("--limit %d: got %d entries %.40q, want %d: %.40q", limit, len(got), got, len(last), last)
+		}
+	}
+}
+
+// TestAuditMisuse: an invalid or empty filter is misuse, and names its flag.
+func TestAuditMisuse(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	for _, flag := range []string{"--since", "--until", "--actor"} {
+		for _, value := range []string{"", "yesterday"} {
+			if _, _, err := s.run(t, "audit", flag, value); misuse.Is(err) != (value == "" || flag != "--actor") || err != nil && !strings.Contains(err.Error(), flag) {
+				t.Errorf("%s %q: got %v", flag, value, err)
+			}
 		}
 	}
 }

@@ -39,11 +39,11 @@ func Add(parent *cobra.Command, connect Connect, now func() time.Time) {
 	parent.PersistentFlags().StringVar(&t.address, "address", "", "The address of the running Caddy's admin endpoint")
 	parent.PersistentFlags().BoolVar(&t.json, "json", false, "Print the API's JSON instead of tables")
 	account := group("account", "Shows and changes accounts")
-	account.AddCommand(t.setAccount(), t.importAccounts(), t.listAccounts(), t.showAccount(), t.deleteAccount())
+	account.AddCommand(withReason(t.setAccount()), t.importAccounts(), t.listAccounts(), t.showAccount(), withReason(t.linkAccount()), withReason(t.deleteAccount()))
 	limit := group("limit", "Overrides limits of an account's plan")
-	limit.AddCommand(t.setLimit(), t.listLimits(), t.clearLimit())
+	limit.AddCommand(t.setLimit(), t.listLimits(), withReason(t.clearLimit()))
 	key := group("key", "Creates, imports, changes, lists, finds and revokes keys of accounts")
-	key.AddCommand(t.createKey(), t.importKeys(), t.changeKey(), t.listKeys(), t.findKey(), t.revokeKey(), t.rotateKey())
+	key.AddCommand(withReason(t.createKey()), t.importKeys(), withReason(t.changeKey()), t.listKeys(), t.findKey(), withReason(t.revokeKey()), withReason(t.rotateKey()))
 	use := group("usage", "Shows, credits and exports what accounts called")
 	use.AddCommand(t.showUsage(), t.resetUsage(), t.creditUsage(), t.refused(), t.topUsage(), t.exportUsage())
 	parent.AddCommand(t.plans(), account, limit, key, use, t.explain(), t.audit(), t.health(), t.jwks(), t.version())
@@ -62,6 +62,17 @@ func (t *tool) version() *cobra.Command {
 			return err
 		},
 	}
+}
+
+// withReason adds the flag --reason to a command that changes something, and
+// sends the reason with each of its changes.
+func withReason(c *cobra.Command) *cobra.Command {
+	run, reason := c.RunE, c.Flags().String("reason", "", "Why, for the audit log, at most 200 characters")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		c.SetContext(client.WithReason(c.Context(), *reason))
+		return run(c, args)
+	}
+	return c
 }
 
 // group is a command that only has subcommands.

@@ -70,6 +70,12 @@ func (c *Client) DeleteAccount(ctx context.Context, account string) error {
 	return err
 }
 
+// Portal makes a link that opens the web pages of an account once. The error for
+// an unknown account is api.ErrNotFound.
+func (c *Client) Portal(ctx context.Context, account string) (api.Portal, error) {
+	return ofAccount[api.Portal](ctx, c, http.MethodPost, account, "/portal", nil, nil)
+}
+
 // ofAccount calls a path below that of an account. It checks the id first: with
 // an empty id or dots, the path would be that of another resource.
 func ofAccount[T any](ctx context.Context, c *Client, method, account, path string, query url.Values, in any) (out T, err error) {

@@ -21,6 +21,21 @@ func WithActor(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, actor{}, id)
 }
 
+// reason is the key of a reason in a context.
+type reason struct{}
+
+// WithReason says why the changes of calls with the context are made, for the
+// audit log: at most api.MaxReason characters. A call with a reason that cannot
+// be sent fails with api.ErrInvalidReason.
+func WithReason(ctx context.Context, why string) context.Context {
+	return context.WithValue(ctx, reason{}, strings.TrimSpace(why))
+}
+
+func reasonOf(ctx context.Context) string {
+	why, _ := ctx.Value(reason{}).(string)
+	return why
+}
+
 func actorOf(ctx context.Context) string {
 	id, _ := ctx.Value(actor{}).(string)
 	return id

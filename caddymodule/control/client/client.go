@@ -20,6 +20,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -204,6 +206,10 @@ func isAnswer(out any) bool {
 		return out.Counts != nil
 	case *api.UsageDocument:
 		return out.Account != ""
+	case *api.Portal:
+		return out.URL != ""
+	case *api.Summary:
+		return out.Days != nil && out.Nearest != nil && out.MostRefused != nil
 	case *api.UsageTop:
 		return out.Busiest != nil && out.Nearest != nil
 	case *assertion.KeySet:
@@ -228,8 +234,13 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	if mediaType != "" {
 		request.Header.Set("Content-Type", mediaType)
 	}
-	if id := actorOf(ctx); id != "" && method != http.MethodGet {
-		request.Header.Set(api.ActorHeader, id)
+	if !httpguts.ValidHeaderFieldValue(reasonOf(ctx)) {
+		return nil, api.ErrInvalidReason
+	}
+	for name, value := range map[string]string{api.ActorHeader: actorOf(ctx), api.ReasonHeader: reasonOf(ctx)} {
+		if value != "" && method != http.MethodGet {
+			request.Header.Set(name, value)
+		}
 	}
 	if c.secret != "" {
 		request.Header.Set("Authorization", "Bearer "+c.secret)

@@ -96,6 +96,16 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 		"Credit": func() (any, error) {
 			return c.Credit(ctx, "acc_1", api.CreditRequest{Endpoint: "convert", Calls: 1, ID: "credit_1"})
 		},
+		"Note":                   func() (any, error) { return nil, c.Note(ctx, "acc_1", api.OperatorGrant) },
+		"Note not_found":         func() (any, error) { return nil, c.Note(ctx, "acc_2", api.OperatorGrant) },
+		"Note invalid_request":   func() (any, error) { return nil, c.Note(ctx, "acc_1", api.KeyRevoke) },
+		"Portal not_found":       func() (any, error) { return c.Portal(ctx, "acc_2") },
+		"Portal invalid_account": func() (any, error) { return c.Portal(ctx, "a/../plans") },
+		"Portal": func() (any, error) {
+			link, err := c.Portal(ctx, "acc_1")
+			link.URL, _, _ = strings.Cut(link.URL, "?") // each is another one
+			return link, err
+		},
 		"TopUsage": func() (any, error) { return c.TopUsage(ctx, 3, 3) },
 		"Explain not_found": func() (any, error) {
 			return c.Explain(ctx, client.Question{Method: "GET", Target: "/", Account: "acc_2"})
@@ -125,6 +135,19 @@ func TestCalls(t *testing.T) {
 		if diff := cmp.Diff(other, got); diff != "" || code(gotErr) != want || code(otherErr) != want || errors.Is(gotErr, client.ErrUnreachable) {
 			t.Errorf("%s: got %v in memory and %v over a connection (-network +memory):\n%s", name, gotErr, otherErr, diff)
 		}
+	}
+	for _, why := range []string{"a\nb", "a\x7f", "a\xff", strings.Repeat("x", 201)} {
+		for _, c := range []*client.Client{memory, connect(t, base, controltest.Secret)} {
+			if _, err := c.PutAccount(client.WithReason(ctx, why), "acc_1", api.AccountChange{Plan: new("free")}); code(err) != "invalid_reason" {
+				t.Errorf("reason %.9q: got %v", why, err)
+			}
+		}
+	}
+	if _, err := memory.SetLimit(client.WithReason(ctx, " \tgift "), "acc_1", "convert", "day", api.OverrideRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if page, err := memory.Audit(ctx, client.AuditFilter{NewestFirst: true}, "", 1); err != nil || len(page.Audit) != 1 || page.Audit[0].Reason != "gift" {
+		t.Errorf("a reason with space around it: got %+v, %v", page, err)
 	}
 	for _, secret := range []string{"", "wrong"} {
 		if _, err := connect(t, base, secret).Plans(ctx); code(err) != "unauthenticated" {

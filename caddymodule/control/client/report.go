@@ -53,11 +53,26 @@ func (c *Client) Credit(ctx context.Context, account string, credit api.CreditRe
 	return ofAccount[api.Credit](ctx, c, http.MethodPost, account, "/credits", nil, credit)
 }
 
+// Summary returns what all accounts called and what was refused.
+func (c *Client) Summary(ctx context.Context) (api.Summary, error) {
+	return call[api.Summary](ctx, c, http.MethodGet, "/summary", nil, nil)
+}
+
+// Note adds a change that was made outside the gate to the audit log. The error
+// for an unknown account is api.ErrNotFound.
+func (c *Client) Note(ctx context.Context, account, action string) error {
+	_, err := ofAccount[none](ctx, c, http.MethodPost, account, "/audit", nil, api.Note{Action: action})
+	return err
+}
+
 // AuditFilter selects entries of the audit log. Its zero value selects all.
 type AuditFilter struct {
 	Account string
-	// Since is a time in RFC 3339 or a date, such as 2026-11-20.
-	Since string
+	// Actor is the id of an actor.
+	Actor string
+	// Since and Until are times in RFC 3339 or dates, such as 2026-11-20. An
+	// entry at Until is not selected.
+	Since, Until string
 	// NewestFirst lists the newest entries first instead of the oldest.
 	NewestFirst bool
 }
@@ -66,7 +81,7 @@ type AuditFilter struct {
 // oldest first unless the filter says otherwise. Limit 0 is the default of the
 // gate.
 func (c *Client) Audit(ctx context.Context, filter AuditFilter, after string, limit int) (api.AuditPage, error) {
-	query := pageQuery(after, limit, "account", filter.Account, "since", filter.Since)
+	query := pageQuery(after, limit, "account", filter.Account, "actor", filter.Actor, "since", filter.Since, "until", filter.Until)
 	if filter.NewestFirst {
 		query.Set("order", "desc")
 	}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"sync"
 	"testing"
@@ -45,6 +46,7 @@ type Gate struct {
 	opened  *storetest.Store
 	emitter *event.Emitter
 	key     *assertion.Key
+	signer  *assertion.Signer
 
 	mu        sync.Mutex
 	policy    *policy.Policy
@@ -74,7 +76,11 @@ func Over(t testing.TB, engine book.Engine) *Gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Gate{key: key, clock: func() time.Time { return Start }}
+	signer, err := assertion.NewSigner(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Gate{key: key, signer: signer, clock: func() time.Time { return Start }}
 	g.opened = storetest.New(clocked{engine, g})
 	g.Configure(t, Config())
 	g.emitter = event.NewEmitter(event.EmitterOptions{
@@ -229,6 +235,14 @@ func (g *Gate) Policy() *policy.Policy {
 
 // PublicKeys returns the public key of Secret.
 func (g *Gate) PublicKeys() assertion.KeySet { return assertion.NewKeySet(g.key) }
+
+// Site is the site of portal links.
+var Site = url.URL{Scheme: "http", Host: "localhost:8080"}
+
+// Portal makes a link to Site.
+func (g *Gate) Portal(account string, now time.Time) (api.Portal, error) {
+	return control.PortalLink(g.signer, &Site, account, now)
+}
 
 // Opened returns the store, whether or not Break was called.
 func (g *Gate) Opened() *storetest.Store { return g.opened }

@@ -91,7 +91,7 @@ func numberedHash(account string, number int) token.Hash {
 
 // lastEntry returns the target of the last entry of an account, empty for none.
 func lastEntry(ctx context.Context, s badgerstore.TestStore, id string) (string, error) {
-	list, err := s.LastEntries(ctx, id, time.Time{}, store.EntryID{}, 1)
+	list, err := s.LastEntries(ctx, book.EntryFilter{Account: id}, store.EntryID{}, 1)
 	if err != nil || len(list) == 0 {
 		return "", err
 	}
@@ -237,7 +237,7 @@ func (c *changed) checkLog(t *testing.T, s badgerstore.TestStore) {
 	t.Helper()
 	var known []string
 	for {
-		page, err := s.ListEntries(t.Context(), "", time.Time{}, c.checked, 100)
+		page, err := s.ListEntries(t.Context(), book.EntryFilter{}, c.checked, 100)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // orphan makes all pending marks so old that gates publish the queues.
@@ -30,7 +31,7 @@ func wantCounted(t testing.TB, s *gate, account string) (changes int) {
 	t.Helper()
 	a, err := s.Get(t.Context(), account)
 	check(t, err)
-	list, err := s.ListEntries(t.Context(), account, time.Time{}, store.EntryID{}, 1<<20)
+	list, err := s.ListEntries(t.Context(), book.EntryFilter{Account: account}, store.EntryID{}, 1<<20)
 	check(t, err)
 	for i, e := range list {
 		if e.Target != strconv.Itoa(i+1) {

@@ -57,7 +57,7 @@ func NextPlan(s *Store) func(*book.Account) error {
 // recorded returns the targets of the entries of an account in the log.
 func recorded(t *testing.T, b *book.Book, account string) (targets []string) {
 	t.Helper()
-	list, err := b.ListEntries(t.Context(), account, time.Time{}, store.EntryID{}, 10_000)
+	list, err := b.ListEntries(t.Context(), book.EntryFilter{Account: account}, store.EntryID{}, 10_000)
 	must(t, err)
 	for _, e := range list {
 		targets = append(targets, e.Target)
@@ -276,7 +276,7 @@ func TestLongImport(t *testing.T) {
 			t.Fatalf("%d of %d entries were added with %d reads of the log", added, want, reads)
 		}
 	}
-	list, err := b.ListEntries(t.Context(), "", at, store.EntryID{}, accounts+1)
+	list, err := b.ListEntries(t.Context(), book.EntryFilter{Since: at}, store.EntryID{}, accounts+1)
 	must(t, err)
 	if len(list) != accounts || !list[accounts-1].At.Equal(at) {
 		t.Errorf("the log has %d entries, the last at %v, want %d at %v", len(list), list[len(list)-1].At, accounts, at)

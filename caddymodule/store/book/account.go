@@ -253,7 +253,9 @@ func JoinAbilities(abilities []string) string {
 // change.
 func (a *Account) Record(e store.Entry) {
 	e.Account = a.ID
-	e.ActorID, e.Target = strings.ToValidUTF8(e.ActorID, "\uFFFD"), strings.ToValidUTF8(e.Target, "\uFFFD")
+	for _, text := range []*string{&e.ActorID, &e.Target, &e.Reason} {
+		*text = strings.ToValidUTF8(*text, "\uFFFD")
+	}
 	a.Log = append(a.Log, LogEntry{At: e.At, Value: encode(e)})
 }
 

@@ -12,20 +12,33 @@ import (
 // entriesPerRead is how many entries of the log are read at once.
 const entriesPerRead = 100
 
+// EntryFilter selects entries of the audit log. Its zero value selects all.
+type EntryFilter struct {
+	// Account and Actor are ids, empty for all.
+	Account, Actor string
+	// Since is the time of the first entry, and Until that of the first one that
+	// is not selected. Zero: none.
+	Since, Until time.Time
+}
+
+func (f EntryFilter) selects(e store.Entry) bool {
+	return !e.At.Before(f.Since) && (f.Until.IsZero() || e.At.Before(f.Until)) &&
+		(f.Account == "" || f.Account == e.Account) && (f.Actor == "" || f.Actor == e.ActorID)
+}
+
 // ListEntries returns up to limit entries of the audit log, oldest first: those
-// since a time, after the position after, and of one account unless account is
-// empty.
-func (b *Book) ListEntries(ctx context.Context, account string, since time.Time, after store.EntryID, limit int) ([]store.Entry, error) {
-	if first := b.beforeSince(since); first.Compare(after) > 0 {
+// that the filter selects, after the position after.
+func (b *Book) ListEntries(ctx context.Context, filter EntryFilter, after store.EntryID, limit int) ([]store.Entry, error) {
+	if first := b.beforeSince(filter.Since); first.Compare(after) > 0 {
 		after = first
 	}
-	return b.listEntries(ctx, account, since, after, store.EntryID{}, false, limit)
+	return b.listEntries(ctx, filter, after, store.EntryID{}, false, limit)
 }
 
 // LastEntries is ListEntries from the end: it returns entries newest first,
 // those before a position. The zero EntryID is behind all entries.
-func (b *Book) LastEntries(ctx context.Context, account string, since time.Time, before store.EntryID, limit int) ([]store.Entry, error) {
-	return b.listEntries(ctx, account, since, b.beforeSince(since), before, true, limit)
+func (b *Book) LastEntries(ctx context.Context, filter EntryFilter, before store.EntryID, limit int) ([]store.Entry, error) {
+	return b.listEntries(ctx, filter, b.beforeSince(filter.Since), before, true, limit)
 }
 
 // beforeSince returns the last position that is before a time or too old.
@@ -34,7 +47,7 @@ func (b *Book) beforeSince(since time.Time) store.EntryID {
 	return store.EntryID{Milliseconds: ms - 1, Number: math.MaxInt64}
 }
 
-func (b *Book) listEntries(ctx context.Context, account string, since time.Time, after, before store.EntryID, reverse bool, limit int) (list []store.Entry, err error) {
+func (b *Book) listEntries(ctx context.Context, filter EntryFilter, after, before store.EntryID, reverse bool, limit int) (list []store.Entry, err error) {
 	for {
 		page, err := b.Entries(ctx, after, before, reverse, entriesPerRead)
 		if err != nil {
@@ -48,7 +61,7 @@ func (b *Book) listEntries(ctx context.Context, account string, since time.Time,
 			if err != nil {
 				return nil, err
 			}
-			if !e.At.Before(since) && (account == "" || account == e.Account) {
+			if filter.selects(e) {
 				list = append(list, e)
 			}
 		}

@@ -40,7 +40,7 @@ func TestImportKeys(t *testing.T) {
 	for i, want := range []error{store.ErrTokenTaken, nil, store.ErrNameTaken, nil, store.ErrNotFound, nil, store.ErrExists} {
 		wantError(t, fmt.Sprint("key ", i), errs[i], want)
 	}
-	list, err := b.ListEntries(t.Context(), "", time.Time{}, store.EntryID{}, 99)
+	list, err := b.ListEntries(t.Context(), book.EntryFilter{}, store.EntryID{}, 99)
 	if err != nil || len(list) != 4 {
 		t.Errorf("got entries %+v, %v, want one of each key that was added", list, err)
 	}

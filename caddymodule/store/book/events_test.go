@@ -259,18 +259,18 @@ func TestEntries(t *testing.T) {
 	}
 	ctx, all := t.Context(), store.EntryID{}
 	for want, got := range map[string][]string{
-		"[7 107 207 307]": targets(b.ListEntries(ctx, "acc_7", time.Time{}, all, 9)),
-		"[7 107]":         targets(b.ListEntries(ctx, "acc_7", time.Time{}, all, 2)),
-		"[307 207]":       targets(b.LastEntries(ctx, "acc_7", time.Time{}, all, 2)),
-		"[349 348]":       targets(b.LastEntries(ctx, "", time.Time{}, all, 2)),
-		"[348 349]":       targets(b.ListEntries(ctx, "", today.Add(348*time.Second), all, 9)),
-		"[]":              targets(b.ListEntries(ctx, "acc_unknown", time.Time{}, all, 9)),
+		"[7 107 207 307]": targets(b.ListEntries(ctx, book.EntryFilter{Account: "acc_7"}, all, 9)),
+		"[7 107]":         targets(b.ListEntries(ctx, book.EntryFilter{Account: "acc_7"}, all, 2)),
+		"[307 207]":       targets(b.LastEntries(ctx, book.EntryFilter{Account: "acc_7"}, all, 2)),
+		"[349 348]":       targets(b.LastEntries(ctx, book.EntryFilter{}, all, 2)),
+		"[348 349]":       targets(b.ListEntries(ctx, book.EntryFilter{Since: today.Add(348 * time.Second)}, all, 9)),
+		"[]":              targets(b.ListEntries(ctx, book.EntryFilter{Account: "acc_unknown"}, all, 9)),
 	} {
 		if fmt.Sprint(got) != want {
 			t.Errorf("got entries %q, want %s", got, want)
 		}
 	}
-	if list, err := b.ListEntries(ctx, "", time.Time{}, all, 1000); err != nil || len(list) != 350 {
+	if list, err := b.ListEntries(ctx, book.EntryFilter{}, all, 1000); err != nil || len(list) != 350 {
 		t.Errorf("got %d entries, %v", len(list), err)
 	}
 }

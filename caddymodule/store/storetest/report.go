@@ -15,7 +15,7 @@ import (
 func (s *suite) entry(account string, seconds int) store.Entry {
 	return store.Entry{
 		At: s.now.Add(time.Duration(seconds) * time.Second), ActorKind: "application", ActorID: "shop", Action: "key.create",
-		Account: account, Target: fmt.Sprint("key_", seconds), After: json.RawMessage(`{"name":"ci \"1\""}`),
+		Account: account, Target: fmt.Sprint("key_", seconds), Reason: "täglich", After: json.RawMessage(`{"name":"ci \"1\""}`),
 	}
 }
 
@@ -30,7 +30,7 @@ func (s *suite) log() {
 			want = append(want, e.Account)
 		}
 		s.restart()
-		list, err := s.store.ListEntries(s.Context(), "", time.Time{}, store.EntryID{}, 100)
+		list, err := s.store.ListEntries(s.Context(), book.EntryFilter{}, store.EntryID{}, 100)
 		s.must(err)
 		for i := range entries {
 			got := list[len(list)-len(entries)+i]

@@ -259,7 +259,7 @@ func aPiece() *rapid.Generator[book.Piece] {
 				ID: store.EntryID{Milliseconds: rapid.Int64Range(0, 1<<43).Draw(t, "ms"), Number: rapid.Int64Range(0, 1<<52).Draw(t, "number")},
 				At: instant.Draw(t, "at"), ActorKind: rapid.SampledFrom([]string{"admin", "application", "person"}).Draw(t, "kind of actor"),
 				ActorID: text(200).Draw(t, "actor"), Action: word.Draw(t, "action"), Account: optional(accountID).Draw(t, "account"), Target: text(200).Draw(t, "target"),
-				Before: document.Draw(t, "before"), After: document.Draw(t, "after"),
+				Reason: text(200).Draw(t, "why"), Before: document.Draw(t, "before"), After: document.Draw(t, "after"),
 			}})
 		case 7:
 			e := store.Event{

@@ -64,6 +64,10 @@ func TestAudit(t *testing.T) {
 		check(err)
 	}
 	check(c.ResetUsage(ctx, "acc_1", "convert", "gift"))
+	link, err := c.Portal(ctx, "acc_1")
+	check(err)
+	tokens = append(tokens, link.URL[len("http://localhost:8080/portal?link="):])
+	check(c.Note(ctx, "acc_1", api.OperatorGrant))
 	check(c.DeleteAccount(ctx, "acc_1"))
 	created := func(r api.LineResult) error {
 		if r.Status != http.StatusCreated {
@@ -95,7 +99,7 @@ func TestAudit(t *testing.T) {
 		t.Errorf("the newest first (-want +got):\n%s", diff)
 	}
 	// A login is not a change.
-	const actions = "account.create account.set key.create key.set key.rotate key.revoke login.end limit.set limit.clear usage.credit usage.reset account.delete account.create key.create"
+	const actions = "account.create account.set key.create key.set key.rotate key.revoke login.end limit.set limit.clear usage.credit usage.reset portal.create operator.grant account.delete account.create key.create"
 	if strings.Join(got, " ") != actions {
 		t.Fatalf("got %v, want %s", got, actions)
 	}
@@ -116,7 +120,9 @@ func TestAudit(t *testing.T) {
 	for i, want := range map[int]string{
 		9:  `{"id":"credit_1","account":"acc_1","endpoint":"convert","day":"2126-11-20","calls":2,"credited":2,"reason":"outage"}`,
 		10: `{"account":"acc_1","endpoint":"convert","day":"2126-11-20","calls":10,"credited":10,"reason":"gift"}`,
-		11: `{"month":"2126-11","usage":[{"endpoint":"convert","calls":12,"credited":12}]}`,
+		11: `null`,
+		12: `null`,
+		13: `{"month":"2126-11","usage":[{"endpoint":"convert","calls":12,"credited":12}]}`,
 	} {
 		if got := string(log[i].After); got != want {
 			t.Errorf("%s: got after %s, want %s", log[i].Action, got, want)
@@ -158,6 +164,7 @@ func checkOperations(t *testing.T, handler http.Handler, seen []string) {
 		"revoke-key": "key.revoke", "rotate-key": "key.rotate", "end-logins": "login.end", "put-limit": "limit.set",
 		"delete-limit": "limit.clear", "reset-usage": "usage.reset", "credit-usage": "usage.credit",
 		"import-accounts": "account.create", "import-keys": "key.create",
+		"create-portal-link": "portal.create", "add-note": "operator.grant",
 	}
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/tollgate/openapi.json", nil))

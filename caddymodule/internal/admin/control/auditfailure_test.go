@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 // outcome is what a change left behind: how many entries and events are new.
@@ -250,7 +251,7 @@ func TestMeanwhile(t *testing.T) {
 			if got := send(c.slower); got != c.status {
 				t.Errorf("got %d, want %d", got, c.status)
 			}
-			list, err := g.Opened().LastEntries(t.Context(), "acc_1", time.Time{}, store.EntryID{}, 1)
+			list, err := g.Opened().LastEntries(t.Context(), book.EntryFilter{Account: "acc_1"}, store.EntryID{}, 1)
 			if err != nil || len(list) != 1 || !strings.Contains(string(list[0].Before), c.before) {
 				t.Errorf("got the entry %s, %v; want in it %s", list[0].Before, err, c.before)
 			}
@@ -268,7 +269,7 @@ func TestMeanwhile(t *testing.T) {
 // entries returns how many entries the audit log has.
 func (g *gate) entries(t *testing.T) int {
 	t.Helper()
-	list, err := g.Opened().ListEntries(t.Context(), "", controltest.Start.AddDate(0, 0, -1), store.EntryID{}, 10_000)
+	list, err := g.Opened().ListEntries(t.Context(), book.EntryFilter{Since: controltest.Start.AddDate(0, 0, -1)}, store.EntryID{}, 10_000)
 	if err != nil {
 		t.Fatal(err)
 	}

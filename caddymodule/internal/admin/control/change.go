@@ -44,6 +44,7 @@ func (with *session) record(ctx context.Context, a *book.Account, action, target
 	}
 	who, _ := ctx.Value(actorKey{}).(api.Actor) // withActor has set it
 	e.ActorKind, e.ActorID = who.Kind, who.ID
+	e.Reason, _ = ctx.Value(reasonKey{}).(string)
 	a.Record(e)
 }
 

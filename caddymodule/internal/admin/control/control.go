@@ -38,6 +38,9 @@ type Backend interface {
 	Policy() *policy.Policy
 	// PublicKeys returns the keys that assertions are verified with.
 	PublicKeys() assertion.KeySet
+	// Portal makes a link that opens the web pages of an account: see
+	// PortalLink.
+	Portal(account string, now time.Time) (api.Portal, error)
 	// Book returns what the store keeps, or an error if there is no store
 	// now. Every error is answered with 503.
 	Book() (*book.Book, error)
@@ -81,10 +84,11 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	s := &server{backend: backend, calls: outage.New(logger, slog.LevelError, "control call failed")}
 	mux := http.NewServeMux()
 	router := newHuma(mux, document(), map[string]*apierror.Error{
-		"path.account": api.ErrInvalidAccount, "path.period": api.ErrInvalidPeriod, "body.reason": errInvalidReason, "query.reason": errInvalidReason,
+		"path.account": api.ErrInvalidAccount, "path.period": api.ErrInvalidPeriod, "body.reason": api.ErrInvalidReason, "query.reason": api.ErrInvalidReason,
 	})
 	s.registerPlans(router)
 	s.registerAccounts(router)
+	s.registerPortal(router)
 	s.registerLimits(router)
 	s.registerKeys(router)
 	s.registerFind(router)

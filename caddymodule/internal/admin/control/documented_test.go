@@ -35,6 +35,7 @@ var strangeRequests = map[string]func(*http.Request){
 	"duplicate parameter": func(r *http.Request) { r.URL.RawQuery = "days=1&days=2" },
 	"malformed query":     func(r *http.Request) { r.URL.RawQuery = "%zz" },
 	"invalid actor":       func(r *http.Request) { r.Header.Set("Tollgate-Actor", "\x01") },
+	"invalid reason":      func(r *http.Request) { r.Header.Set("Tollgate-Reason", "\x01") },
 	"empty object":        func(r *http.Request) { send(r, strings.NewReader("{}"), "application/json") },
 	"another type":        func(r *http.Request) { send(r, strings.NewReader("{}"), "image/png") },
 	"long body":           func(r *http.Request) { send(r, strings.NewReader(strings.Repeat(" ", 1<<16)), "application/json") },
@@ -120,7 +121,7 @@ func TestDocument(t *testing.T) {
 	}
 	for _, name := range []string{
 		"Actor", "AuditEntry", "AuditPage", "Refused", "RefusedPage", "UsageCount", "UsageCounts", "UsageTop", "BusyAccount", "NearestLimit",
-		"AccountLine", "AccountLookup", "KeyLine", "LineResult", "Introspection", "IntrospectionRequest",
+		"Note", "Portal", "AccountLine", "AccountLookup", "KeyLine", "LineResult", "Introspection", "IntrospectionRequest",
 	} {
 		schema := document.Components.Schemas[name]
 		if schema == nil || len(schema.Value.Properties) == 0 {

@@ -19,7 +19,6 @@ import (
 var (
 	errNoOverride       = apierror.New(http.StatusNotFound, "not_found", "The account has no override of this endpoint and period.")
 	errTooManyOverrides = apierror.New(http.StatusConflict, "too_many_limits", fmt.Sprintf("The account has %d overrides; remove one first.", store.MaxOverrides))
-	errInvalidReason    = apierror.New(http.StatusBadRequest, "invalid_reason", "A reason has at most 200 characters, none of them invisible.")
 )
 
 // OverridePath is the path of an override.
@@ -84,7 +83,7 @@ func (s *server) putOverride(ctx context.Context, with *session, in *putOverride
 			return errTooManyOverrides
 		}
 		a.Overrides = append(a.Overrides, override)
-		with.record(ctx, a, api.LimitSet, target(override.Limit), before, shown)
+		with.record(because(ctx, in.Body.Reason), a, api.LimitSet, target(override.Limit), before, shown)
 		return nil
 	})
 }
@@ -134,7 +133,7 @@ func (with *session) override(in *putOverrideInput) (override store.Override, er
 	case policy.CheckLimit(override.Limit) != nil:
 		return override, invalidPace(override.Period)
 	case strings.ContainsFunc(in.Body.Reason, isHidden):
-		return override, errInvalidReason
+		return override, api.ErrInvalidReason
 	case in.Body.ExpiresAt != nil:
 		override.ExpiresAt, err = with.checkExpiry(*in.Body.ExpiresAt)
 	}

@@ -76,13 +76,13 @@ func (s *server) resetUsage(ctx context.Context, with *session, in *resetUsageIn
 		return unknownEndpoint(http.StatusBadRequest, in.Endpoint)
 	}
 	if strings.ContainsFunc(in.Reason, isHidden) {
-		return errInvalidReason
+		return api.ErrInvalidReason
 	}
 	today := with.policy.Calendar.At(with.now).Day
 	return with.book.Reset(ctx, with.now, string(in.Account), in.Endpoint, today, func(a *book.Account, made []book.Credit) {
 		for i := range made {
 			shown := showCredit(a.ID, "", in.Reason, &made[i])
-			with.record(ctx, a, api.UsageReset, shown.Endpoint, nil, shown)
+			with.record(because(ctx, in.Reason), a, api.UsageReset, shown.Endpoint, nil, shown)
 		}
 	})
 }
@@ -101,11 +101,11 @@ func (s *server) creditUsage(ctx context.Context, with *session, in *creditInput
 	}
 	reason := in.Body.Reason
 	if strings.ContainsFunc(reason, isHidden) {
-		return api.Credit{}, errInvalidReason
+		return api.Credit{}, api.ErrInvalidReason
 	}
 	id := cmp.Or(in.Body.ID, rand.Text())
 	made, err := with.book.Credit(ctx, with.now, string(in.Account), id, []book.Credit{credit}, func(a *book.Account, made []book.Credit) {
-		with.record(ctx, a, api.UsageCredit, credit.Endpoint, nil, showCredit(a.ID, id, reason, &made[0]))
+		with.record(because(ctx, reason), a, api.UsageCredit, credit.Endpoint, nil, showCredit(a.ID, id, reason, &made[0]))
 	})
 	switch {
 	case errors.Is(err, book.ErrOtherCredit), err == nil && in.Body.Day != "" && made[0].Day != credit.Day:

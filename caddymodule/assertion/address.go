@@ -1,6 +1,7 @@
-package app
+package assertion
 
 import (
+	"errors"
 	"net/url"
 	"path"
 	"strings"
@@ -8,12 +9,13 @@ import (
 	"golang.org/x/net/idna"
 )
 
-const wantAddress = "http://host or https://host"
+// ErrAddress is for an address that is not one of a site.
+var ErrAddress = errors.New("an address is of the form http://host or https://host")
 
-// PublicURL returns the URL of the site from its address as the Caddyfile
+// PublicURL returns the URL of a site from its address as a Caddyfile
 // has it. One without a scheme is served over HTTPS, unless it has port
 // 80, or has no host name that a certificate could be for. Of several
-// addresses it is the first. The error is an *OptionError.
+// addresses it is the first. The error is ErrAddress.
 func PublicURL(address string) (*url.URL, error) {
 	first, _, _ := strings.Cut(address, ",")
 	first = strings.TrimSpace(first)
@@ -28,16 +30,20 @@ func PublicURL(address string) (*url.URL, error) {
 	}
 	u, err := url.Parse(first)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, &OptionError{"address", address, wantAddress}
+		return nil, ErrAddress
 	}
-	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
+	host, err := idna.ToASCII(u.Hostname()) // as clients send it
+	if err != nil {
+		return nil, ErrAddress
+	}
+	return &url.URL{Scheme: u.Scheme, Host: strings.Replace(u.Host, u.Hostname(), host, 1)}, nil
 }
 
-// siteHosts returns which hosts clients can ask for at an address of the
+// Hosts returns which hosts clients can ask for at an address of the
 // Caddyfile. At several addresses these are the hosts of all, and a label
 // "*" is any one label, as in Caddy. An address such as ":8080" has no
 // host, so there clients can ask for any.
-func siteHosts(address string) (accepts func(host string) bool, err error) {
+func Hosts(address string) (accepts func(host string) bool, err error) {
 	var hosts []string
 	for one := range strings.SplitSeq(address, ",") {
 		if strings.HasPrefix(strings.TrimSpace(one), ":") {
@@ -47,11 +53,7 @@ func siteHosts(address string) (accepts func(host string) bool, err error) {
 		if err != nil {
 			return nil, err
 		}
-		host, err := idna.ToASCII(u.Hostname()) // as clients send it
-		if err != nil {
-			return nil, &OptionError{"address", address, wantAddress}
-		}
-		hosts = append(hosts, strings.ToLower(host))
+		hosts = append(hosts, strings.ToLower(u.Hostname()))
 	}
 	return func(host string) bool {
 		for _, pattern := range hosts {

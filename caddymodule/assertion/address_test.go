@@ -1,4 +1,4 @@
-package app
+package assertion
 
 import (
 	"testing"
@@ -13,6 +13,8 @@ func TestPublicURL(t *testing.T) {
 		"example.com:80":           "http://example.com:80",
 		":8080":                    "http://localhost:8080",
 		"a.example, b.example":     "https://a.example",
+		"bücher.example:8443":      "https://xn--bcher-kva.example:8443",
+		"http://[::1]:8080":        "http://[::1]:8080",
 		"":                         "",
 		"ftp://example.com":        "",
 		"https://exa mple.com/%zz": "",
@@ -26,7 +28,7 @@ func TestPublicURL(t *testing.T) {
 
 // An assertion is accepted for the hosts that clients can ask for at the
 // site's address, and for no other.
-func TestSiteHosts(t *testing.T) {
+func TestHosts(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]struct{ yes, no []string }{
 		"http://localhost:8080":   {[]string{"localhost"}, []string{"127.0.0.1", "localhost.", "x.localhost", ""}},
@@ -38,7 +40,7 @@ func TestSiteHosts(t *testing.T) {
 		"http://[::1]:8080":       {[]string{"::1"}, []string{"::2", "localhost"}},
 		":8080":                   {[]string{"localhost", "127.0.0.1", "any.example"}, nil},
 	} {
-		accepts, err := siteHosts(address)
+		accepts, err := Hosts(address)
 		if err != nil {
 			t.Errorf("%q: %v", address, err)
 			continue
@@ -55,7 +57,7 @@ func TestSiteHosts(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"", "a.example, ftp://b.example", "a.example,"} {
-		if _, err := siteHosts(address); err == nil {
+		if _, err := Hosts(address); err == nil {
 			t.Errorf("%q is taken", address)
 		}
 	}
