@@ -86,6 +86,9 @@ type Identity struct {
 	// Version counts the changes of the password. Hashing the same password
 	// at another cost does not change it.
 	Version int64
+	// Operator is true for a person who administers all accounts on the web
+	// pages.
+	Operator bool
 	// ChangesUntil is the time up to which the allowance of password changes
 	// is used: see changeEvery. Zero for none.
 	ChangesUntil time.Time
@@ -131,6 +134,10 @@ type Store interface {
 	// version and sets LoginsEnd to the new version. It returns ErrOvertaken
 	// if the account has another version than c.
 	SetPassword(ctx context.Context, c Credential) error
+
+	// SetOperator stores whether an account is an operator's, or returns
+	// ErrNotFound.
+	SetOperator(ctx context.Context, id string, operator bool) error
 
 	// LoginsEnded sets LoginsEnd to 0 if it is that version. Otherwise it
 	// does nothing: a later change has more tokens to end.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // A person can change a password changeBurst times at once, and once more
@@ -133,4 +135,22 @@ func (s *Service) checkPasswordStored(ctx context.Context, id, hash string, caus
 		return cause
 	}
 	return nil
+}
+
+// SetOperator makes an account an operator's, or no longer one, from its next
+// request on. The audit log of the gate gets it first. The error wraps
+// ErrNotFound or ErrGate; then nothing was changed.
+func (s *Service) SetOperator(ctx context.Context, id string, operator bool) error {
+	if _, err := s.store.ByID(ctx, id); err != nil {
+		return err
+	}
+	action := api.OperatorRevoke
+	if operator {
+		action = api.OperatorGrant
+	}
+	err := s.ask(ctx, func(ctx context.Context) error { return s.gate.Note(ctx, id, action) })
+	if err != nil {
+		return err
+	}
+	return s.store.SetOperator(ctx, id, operator)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
-const columns = "id, email, password_hash, password_version, created_at, updated_at, logins_end, changes_until"
+const columns = "id, email, password_hash, password_version, created_at, updated_at, logins_end, changes_until, operator"
 
 // ByEmail implements account.Store.
 func (s *Store) ByEmail(ctx context.Context, email account.Email) (account.Credential, error) {
@@ -49,7 +49,7 @@ func (s *Store) LoginsToEnd(ctx context.Context, after string, limit int) ([]acc
 
 // Add implements account.Store.
 func (s *Store) Add(ctx context.Context, a account.Account, hash string) error {
-	const statement = "INSERT INTO accounts (" + columns + ") VALUES ($1, $2, $3, 1, $4, $5, 0, 0) ON CONFLICT (email) DO NOTHING"
+	const statement = "INSERT INTO accounts (" + columns + ") VALUES ($1, $2, $3, 1, $4, $5, 0, 0, FALSE) ON CONFLICT (email) DO NOTHING"
 	return s.change(ctx, "writing account", account.ErrEmailTaken, statement,
 		a.ID, string(a.Email), hash, a.CreatedAt.UnixMilli(), a.UpdatedAt.UnixMilli())
 }
@@ -60,6 +60,11 @@ func (s *Store) SetPassword(ctx context.Context, c account.Credential) error {
 		"logins_end = password_version + 1, changes_until = $4 WHERE id = $1 AND password_version = $5"
 	return s.change(ctx, "setting password", account.ErrOvertaken, statement,
 		c.ID, c.Hash, c.UpdatedAt.UnixMilli(), millis(c.ChangesUntil), c.Version)
+}
+
+// SetOperator implements account.Store.
+func (s *Store) SetOperator(ctx context.Context, id string, operator bool) error {
+	return s.change(ctx, "setting operator", account.ErrNotFound, "UPDATE accounts SET operator = $2 WHERE id = $1", id, operator)
 }
 
 // LoginsEnded implements account.Store.
@@ -83,7 +88,7 @@ func (s *Store) Rehash(ctx context.Context, id string, version int64, hash strin
 func scanAccount(row row) (account.Credential, error) {
 	var c account.Credential
 	var created, updated, changes int64
-	err := row.Scan(&c.ID, &c.Email, &c.Hash, &c.Version, &created, &updated, &c.LoginsEnd, &changes)
+	err := row.Scan(&c.ID, &c.Email, &c.Hash, &c.Version, &created, &updated, &c.LoginsEnd, &changes, &c.Operator)
 	if err != nil {
 		return account.Credential{}, err
 	}

@@ -4,7 +4,8 @@
 --
 -- logins_end is the version of a password whose change has login tokens to
 -- end at the gate; 0 if there is none. changes_until limits how often a
--- person changes a password: see account.Credential.
+-- person changes a password: see account.Credential. operator is true for a
+-- person who administers all accounts on the web pages.
 CREATE TABLE accounts (
 	id               TEXT   NOT NULL PRIMARY KEY,
 	email            TEXT   NOT NULL UNIQUE,
@@ -13,7 +14,8 @@ CREATE TABLE accounts (
 	created_at       BIGINT NOT NULL,
 	updated_at       BIGINT NOT NULL,
 	logins_end       BIGINT NOT NULL DEFAULT 0,
-	changes_until    BIGINT NOT NULL DEFAULT 0
+	changes_until    BIGINT NOT NULL DEFAULT 0,
+	operator         BOOLEAN NOT NULL DEFAULT FALSE
 );
 
 CREATE INDEX accounts_logins_end ON accounts (id) WHERE logins_end > 0;
