@@ -186,3 +186,35 @@ func (c *Call) logAttrs() []slog.Attr {
 	}
 	return attrs
 }
+
+// isRefusedBehind tells whether a handler behind the gate, such as a rate limit
+// or a firewall, has refused the call before a service saw it. A 404 can be the
+// answer of a handler that is the service, such as a file server, and a 401 can
+// be a wrong password.
+func (c *Call) isRefusedBehind(status int) bool {
+	return (status == http.StatusForbidden || status == http.StatusTooManyRequests) && !c.gate.Server.Proxied(c.request)
+}
+
+// recordRefusal records a call that the gate refuses, so that the account sees
+// why. It does not record a token that is not valid, nor a failure of the
+// gate.
+func (c *Call) recordRefusal(f *refusal.Refusal) {
+	if f.Status != http.StatusUnauthorized && f.Status < http.StatusInternalServerError {
+		c.mark.requestID = c.gate.Server.RequestID(c.request, false)
+		c.record(f.Status, f.Code)
+	}
+}
+
+// record adds the call to the account's recent calls. code is why the gate
+// refused it, empty for an admitted call.
+func (c *Call) record(status int, code string) {
+	method := c.endpoint.Method
+	if c.request.Method == http.MethodHead {
+		method = http.MethodHead
+	}
+	c.store.Record(store.Record{
+		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
+		Endpoint: c.endpoint.Name, Method: method, Path: c.path, RequestID: c.mark.requestID,
+		Status: status, Code: code, Cost: c.costCounted(), Duration: c.gate.Since(c.began), From: c.from(), Handle: c.grant.Handle,
+	})
+}

@@ -23,6 +23,30 @@ import (
 // of these are still exact in every store.
 const maxAnswerCost = 1_000_000_000_000
 
+// refund gives the cost of the call back once, also if the client is gone. It
+// does not change paces. A call whose client is gone (499) is not given back:
+// the service has worked for it.
+func (c *Call) refund() {
+	if c.settled {
+		return
+	}
+	c.settled = true
+	c.mark.remove(&c.forwarded)
+	if c.uncounted {
+		return
+	}
+	reserved := c.storeCall()
+	c.counted = false
+	c.setCost(0)
+	c.gate.Server.Count(c.endpoint, outcome.Refunded)
+	c.gate.settling.Add(1)
+	if done := c.trySettling(reserved, 0, false); done {
+		c.gate.settling.Add(-1)
+	} else {
+		go c.settleInStore(reserved, 0)
+	}
+}
+
 // settleByHeader settles the call when its answer begins, unless the answer
 // announces that a trailer will tell the cost.
 func (c *Call) settleByHeader(h http.Header) {

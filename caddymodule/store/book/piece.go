@@ -1,10 +1,12 @@
 package book
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -213,4 +215,52 @@ func RefusedDay(of Space) (day calendar.Day, found bool) {
 	text, found := strings.CutPrefix(of.Name, refusedPrefix)
 	day, err := calendar.ParseDay(text)
 	return day, found && err == nil
+}
+
+// IsDerived tells whether Complete makes a piece from others.
+func (p Piece) IsDerived() bool {
+	return p.Row != nil && p.Space == eventSpace && (p.Row.Key == numberRow || strings.HasPrefix(p.Row.Key, "d ") ||
+		strings.HasPrefix(p.Row.Key, "k ") && !bytes.Equal(p.Row.Value, encode("")))
+}
+
+// Complete adds the pieces for which IsDerived is true to all others. So the
+// rows of an event agree, even if those in pieces are of several instants.
+func Complete(pieces iter.Seq2[Piece, error]) iter.Seq2[Piece, error] {
+	return func(yield func(Piece, error) bool) {
+		c, known := &eventWrites{}, map[string]bool{}
+		for p, err := range pieces {
+			if err != nil || p.Row == nil || p.Space != eventSpace || p.Row.Key == followedRow {
+				if !yield(p, err) || err != nil {
+					return
+				}
+				continue
+			}
+			id, delivered := strings.CutPrefix(p.Row.Key, "k ")
+			c.writes = []Write{{Row: *p.Row}}
+			if !delivered {
+				e, err := decodeEvent(*p.Row)
+				if err != nil {
+					yield(Piece{}, err)
+					return
+				}
+				id, c.writes = e.ID, nil
+				c.add(&e)
+			}
+			if known[id] {
+				continue
+			}
+			known[id] = true
+			if !delivered {
+				c.queued++
+			}
+			for _, w := range c.writes {
+				if !yield(Piece{Space: eventSpace, Row: &w.Row}, nil) {
+					return
+				}
+			}
+		}
+		if c.queued > 0 {
+			yield(Piece{Space: eventSpace, Row: &Row{Key: numberRow, Value: encode(c.queued)}}, nil)
+		}
+	}
 }
