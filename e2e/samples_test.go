@@ -22,13 +22,14 @@ func TestSamples(t *testing.T) {
 		"/docs": {"sample.sh", "sh"}, "/docs/javascript": {"sample.mjs", "node"}, "/docs/python": {"sample.py", "python3"}, "/docs/go": {"sample.go", "go", "run"},
 	}
 	wants := map[string]string{
+		"latest": `source`, "csv": `date,base,code,rate,source`,
 		"login": `tgl_`, "currencies": `EUR`, "convert": `result`, "rates": `rates`, "history": `rates`, "batch": `succeeded`, "usage": `recent_calls`,
 	}
 	for path, program := range programs {
 		_, page := s.Call("GET", path, "", nil)
 		samples := regexp.MustCompile(`(?s)<pre id="(\w+)-sample"[^>]*>(.*?)</pre>`).FindAllStringSubmatch(page, -1)
-		if len(samples) != 7 {
-			t.Errorf("%s has %d samples, want one of each endpoint", path, len(samples))
+		if len(samples) != len(wants) {
+			t.Errorf("%s has %d samples, want %d", path, len(samples), len(wants))
 		}
 		for _, sample := range samples {
 			name, code := sample[1], html.UnescapeString(sample[2])

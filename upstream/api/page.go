@@ -127,7 +127,9 @@ func newReference(document *huma.OpenAPI, site *url.URL, operations []shown) (ma
 		return nil
 	}
 	for _, view.Language = range languages {
-		view.Endpoints = nil
+		if view.Endpoints, err = recipes(document.Paths["/api/rates/{base}"].Get, view.Language); err != nil {
+			return nil, err
+		}
 		for _, s := range operations {
 			e, err := newReferenceEndpoint(schemas, s, view.Language)
 			if err != nil {
@@ -190,6 +192,23 @@ func errorsOf(operation *huma.Operation) (all []referenceError) {
 	return all
 }
 
+// recipes returns what a page shows of calls for the rates. Other APIs have
+// endpoints of these names.
+func recipes(rates *huma.Operation, l language) (all []referenceEndpoint, err error) {
+	for _, r := range [...]struct{ id, summary, description, accept string }{
+		{"latest", "Latest rates", "Other APIs have an endpoint for the latest rates. Here, leave out the date: the answer then has the newest rates. The members date and source tell their day and where they come from.", ""},
+		{"csv", "CSV", "The header Accept selects CSV. The rates, their history and the currencies are then rows for a spreadsheet or a database.", csvType},
+	} {
+		e := referenceEndpoint{ID: r.id, Summary: r.summary, Description: r.description, Method: rates.Method, Path: rates.Path}
+		e.Answer.Example = strings.TrimSpace(fmt.Sprintf("%s", rates.Responses["200"].Content[cmp.Or(r.accept, mediaType)].Example))
+		if e.Sample, err = l.sample(call{e.Method, "/api/rates/EUR?symbols=USD,GBP", "", r.accept, true}); err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
 // newReferenceEndpoint returns what a page shows of one operation.
 func newReferenceEndpoint(schemas huma.Registry, s shown, l language) (referenceEndpoint, error) {
 	operation := s.operation
@@ -210,7 +229,7 @@ func newReferenceEndpoint(schemas huma.Registry, s shown, l language) (reference
 		e.Body, body = &request, request.Example
 	}
 	var err error
-	e.Sample, err = l.sample(call{operation.Method, exampleTarget(operation), body, operation.Security == nil})
+	e.Sample, err = l.sample(call{operation.Method, exampleTarget(operation), body, "", operation.Security == nil})
 	return e, err
 }
 

@@ -26,7 +26,8 @@ func TestReference(t *testing.T) {
 				t.Errorf("%s %s is not on %s", route.Method, route.Path, path)
 			}
 		}
-		for _, word := range []string{"Limits", "RateLimit", "Retry-After", "midnight", "export BASE=" + site.String() + "\n"} {
+		for _, word := range []string{`<a href="#latest">Latest rates</a>`, `<a href="#csv">CSV</a>`, `<a href="#absent">Not available</a>`, "Cryptocurrencies", "Bid and ask", "by the minute",
+			"text/csv", "\n2026-09-25,EUR,USD,1.1701,ECB</pre>", "Limits", "RateLimit", "Retry-After", "midnight", "export BASE=" + site.String() + "\n"} {
 			if !strings.Contains(text, word) {
 				t.Errorf("%s lacks %s", path, word)
 			}
@@ -38,6 +39,14 @@ func TestReference(t *testing.T) {
 			if got := strings.Count(text, "<dt><code>"+name+"</code>"); got != 1 {
 				t.Errorf("%s has %s %d times", path, name, got)
 			}
+		}
+		for _, closed := range strings.Split(text, "<details>")[1:] {
+			if closed, _, _ = strings.Cut(closed, "</details>"); strings.Contains(closed, "<dl>") {
+				t.Errorf("%s hides members: %s", path, closed)
+			}
+		}
+		if _, first, _ := strings.Cut(text, `<pre class="answer"`); !strings.Contains(first[:200], `"date"`) || !strings.Contains(first[:200], `"source"`) {
+			t.Errorf("the first answer of %s is %s", path, first[:200])
 		}
 	}
 	text := string(currencies.Reference["/docs/errors"])

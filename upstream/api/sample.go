@@ -22,6 +22,8 @@ var languages = [...]language{
 // call is the call of a sample.
 type call struct {
 	Method, Target, Body string
+	// Accept is the media type of the answer, empty for JSON.
+	Accept string
 	// Token is true if the call needs a token.
 	Token bool
 }

@@ -96,6 +96,20 @@ func TestStoriesAreAccessible(t *testing.T) {
 	}
 }
 
+// The docs show answers of up to ten lines whole.
+func TestAnswersAreWhole(t *testing.T) {
+	t.Parallel()
+	page := browsertest.Start(t).Person(browsertest.Wide)
+	page.Go(gallery(t).URL + "/docs")
+	const answers = `[...document.querySelectorAll(".answer")].filter(e => e.textContent.split("\n").length <= 10)`
+	if got := browsertest.Evaluate[int](page, answers+".length"); got < 3 {
+		t.Errorf("got %d answers of up to ten lines, want those of at least three endpoints", got)
+	}
+	for _, cut := range browsertest.Evaluate[[]string](page, answers+".filter(e => e.scrollHeight > e.clientHeight).map(e => e.textContent)") {
+		t.Errorf("an answer is cut off: %s", cut)
+	}
+}
+
 // problems returns what is wrong with the layout of a page, and what axe-core
 // finds if it is to judge.
 func problems(page *browsertest.Page, l look, judged bool) []string {
