@@ -46,7 +46,7 @@ func TestBrand(t *testing.T) {
 		{stranger, "/docs", 404, []string{"Need help? Contact " + operator}},
 		{ada, "/settings/keys", 200, []string{contact + "Contact us</a> to change your plan"}},
 		{ada, "/settings/keys/new", 200, []string{contact + "Contact us</a> to change your plan"}},
-		{ada, "/settings/plan", 200, []string{contact + "Contact us</a> to change your plan"}},
+		{ada, "/settings/plan", 200, []string{`<a class="button primary" href="https://weather.example/help?a=b&amp;c">Contact us to change your plan</a>`}},
 		{ada, "/usage", 200, []string{contact + "Contact us</a> to change your plan"}},
 		{bob, "/settings/keys", 200, nil},
 		{bob, "/settings/keys/new", 200, nil},

@@ -49,7 +49,7 @@ func statusKind(status int) string {
 }
 
 // maxKeyCalls is the number of recent calls on the page of a key.
-const maxKeyCalls = 10
+const maxKeyCalls = 5
 
 // keyCalls returns the last calls of a key, newest first.
 func (v *visit) keyCalls(id string, document api.UsageDocument) []callRow {

@@ -27,6 +27,17 @@ func TestKeyCalls(t *testing.T) {
 	}
 }
 
+// The page of a key has a command until the key has calls.
+func TestKeySample(t *testing.T) {
+	t.Parallel()
+	s := storySite(t)
+	for name, want := range map[string]bool{"key": false, "key-limits": true, "key-expired": false} {
+		if body := tell(t, s, name).Body.String(); strings.Contains(body, `id="sample"`) != want || strings.Contains(body, "<code>TOKEN</code>") != want {
+			t.Errorf("%s: a command is wanted: %t; got %s", name, want, body)
+		}
+	}
+}
+
 // A successor is the newest key of the same rotations, if it is live. Another
 // key with the same name is none.
 func TestSuccessors(t *testing.T) {

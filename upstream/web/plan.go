@@ -12,55 +12,74 @@ import (
 // planView is the page that compares the plans.
 type planView struct {
 	// Current is the plan of the account. Offer is set if it has no access.
-	Current string
-	Offer   *offer
-	Plans   []planColumn
-	Rows    []planRow
-	Zone    string
+	Current   string
+	Offer     *offer
+	Endpoints []planEndpoint
+	Plans     []planRow
+	Zone      string
 }
 
-type planColumn struct {
-	Name    string
-	Current bool
-}
-
-// planRow is an endpoint, or all endpoints together. Then Method and Path are
-// empty.
-type planRow struct {
+// planEndpoint is an endpoint, or all endpoints together. Then Method and Path
+// are empty.
+type planEndpoint struct {
 	Name, Method, Path string
 	// Cost is the cost of a call in words, empty for 1.
 	Cost string
-	// Limits has a cell for each plan.
-	Limits []planCell
+}
+
+// planRow is a plan with a cell for each endpoint.
+type planRow struct {
+	Name    string
+	Current bool
+	Cells   []planCell
+	// Added, Missing and Other are the endpoints that only this plan has, that
+	// only the plan of the account has, and that have other limits.
+	Added, Missing, Other []string
 }
 
 // planCell has the limits in words, none if the plan has no access.
 type planCell struct {
-	Limits  []string
-	Current bool
+	planEndpoint
+	Limits []string
+	// Other is true if the plan of the account has not these limits.
+	Other bool
 }
 
 func (s *site) plan(w http.ResponseWriter, _ *http.Request, v *visit) error {
 	view := planView{Current: v.plan.Name, Offer: v.offer(), Zone: v.plans.Timezone}
-	for _, plan := range v.plans.Plans {
-		view.Plans = append(view.Plans, planColumn{plan.Name, plan.Name == v.plan.Name})
-	}
 	for _, e := range v.plans.Endpoints {
-		view.Rows = append(view.Rows, planRow{e.Name, e.Method, e.Path, costText(e), v.planCells(e.Name)})
+		view.Endpoints = append(view.Endpoints, planEndpoint{e.Name, e.Method, e.Path, costText(e)})
 	}
-	together := planRow{Name: covers(api.All), Limits: v.planCells(api.All)}
-	if slices.ContainsFunc(together.Limits, func(c planCell) bool { return len(c.Limits) > 0 }) {
-		view.Rows = append(view.Rows, together)
+	if slices.ContainsFunc(v.plans.Plans, func(p api.Plan) bool { return len(planLimits(p, api.All)) > 0 }) {
+		view.Endpoints = append(view.Endpoints, planEndpoint{Name: covers(api.All)})
+	}
+	for _, plan := range v.plans.Plans {
+		view.Plans = append(view.Plans, newPlanRow(view.Endpoints, plan, v.plan))
 	}
 	return s.views.show(w, http.StatusOK, "plan", v.page("Plan", "settings", view))
 }
 
-func (v *visit) planCells(endpoint string) []planCell {
-	var cells []planCell
-	for _, plan := range v.plans.Plans {
-		cells = append(cells, planCell{planLimits(plan, endpoint), plan.Name == v.plan.Name})
+// newPlanRow compares a plan with that of the account.
+func newPlanRow(endpoints []planEndpoint, plan, own api.Plan) planRow {
+	row := planRow{Name: plan.Name, Current: plan.Name == own.Name}
+	for _, e := range endpoints {
+		name, together := e.Name, e.Path == ""
+		if together {
+			name = api.All
+		}
+		limits, now := planLimits(plan, name), planLimits(own, name)
+		row.Cells = append(row.Cells, planCell{e, limits, !slices.Equal(limits, now)})
+		switch {
+		case slices.Equal(limits, now):
+		case now == nil && !together:
+			row.Added = append(row.Added, e.Name)
+		case limits == nil && !together:
+			row.Missing = append(row.Missing, e.Name)
+		case len(plan.Limits) > 0 && len(own.Limits) > 0:
+			row.Other = append(row.Other, e.Name)
+		}
 	}
-	return cells
+	return row
 }
 
 // costText returns the cost of a call to the endpoint in words, empty for 1.

@@ -45,6 +45,11 @@ func keyStories() map[string]story {
 		},
 		"plan":      func(s *site, w http.ResponseWriter) error { return s.plan(w, nil, storyVisit("starter")) },
 		"plan-free": func(s *site, w http.ResponseWriter) error { return s.plan(w, nil, storyVisit("free")) },
+		"plan-contact": func(s *site, w http.ResponseWriter) error {
+			shown, brand := *s, Brand{Name: "Currency API", Contact: Contact{"mailto:help@example.com", "help@example.com"}}
+			shown.views, _ = newViews(brand, true)
+			return shown.plan(w, nil, storyVisit("free"))
+		},
 	}
 }
 

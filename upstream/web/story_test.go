@@ -89,6 +89,14 @@ func TestStories(t *testing.T) {
 			if weight > maxPage {
 				t.Errorf("%d bytes with style, script and icon, want at most %d", weight, maxPage)
 			}
+			if primary := bytes.Count(body, []byte(`primary"`)); primary > 1 {
+				t.Errorf("has %d primary buttons, want at most 1", primary)
+			}
+			if _, empty, found := bytes.Cut(body, []byte(`"card empty"`)); found {
+				if actions := bytes.Count(empty, []byte(`class="button`)); actions != 1 {
+					t.Errorf("the empty state has %d actions, want 1", actions)
+				}
+			}
 			for _, wrong := range []string{"<no value>", "ZgotmplZ", " style=", " onclick="} {
 				if bytes.Contains(body, []byte(wrong)) {
 					t.Errorf("has %q in it", wrong)

@@ -146,7 +146,7 @@ func rotateAndRevoke(t *testing.T, s *stack.Stack, p *browsertest.Page, token st
 func signOut(t *testing.T, s *stack.Stack, p, elsewhere *browsertest.Page) {
 	t.Helper()
 	p.Go(s.Address + "/settings/sessions")
-	p.Press("main form .danger")
+	p.Press("main form .primary")
 	elsewhere.Go(s.Address + "/settings/keys")
 	if elsewhere.Path() != "/login" || !elsewhere.Shows("Your session has ended") {
 		t.Errorf("elsewhere: at %s, want the sign-in", elsewhere.Path())
