@@ -196,7 +196,7 @@ func errorsOf(operation *huma.Operation) (all []referenceError) {
 // endpoints of these names.
 func recipes(rates *huma.Operation, l language) (all []referenceEndpoint, err error) {
 	for _, r := range [...]struct{ id, summary, description, accept string }{
-		{"latest", "Latest rates", "Other APIs have an endpoint for the latest rates. Here, leave out the date: the answer then has the newest rates. The members date and source tell their day and where they come from.", ""},
+		{"latest", "Latest rates", "Other APIs have an endpoint for the latest rates. Here, leave out the date: the answer then has the newest rates. Its member date is the day of the rates, and its member source names their sources.", ""},
 		{"csv", "CSV", "The header Accept selects CSV. The rates, their history and the currencies are then rows for a spreadsheet or a database.", csvType},
 	} {
 		e := referenceEndpoint{ID: r.id, Summary: r.summary, Description: r.description, Method: rates.Method, Path: rates.Path}

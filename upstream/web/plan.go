@@ -41,7 +41,7 @@ type planRow struct {
 type planCell struct {
 	planEndpoint
 	Limits []string
-	// Other is true if the plan of the account has not these limits.
+	// Other is true if the plan of the account has other limits.
 	Other bool
 }
 
