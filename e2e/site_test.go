@@ -62,3 +62,44 @@ func TestResetLinkOfFailedRequest(t *testing.T) {
 		t.Errorf("the log must have the failure, and not the token %s:\n%s", token, log)
 	}
 }
+
+// TestPortalLink: the command line and the control API make links to the site,
+// and each reaches the upstream. Neither the access log nor the log has a link,
+// also if the upstream is away.
+func TestPortalLink(t *testing.T) { stack.Forms(t, openPortalLink) }
+
+func openPortalLink(t *testing.T, form ...string) {
+	s := stack.Start(t, stack.Shipped(t), form...)
+	account := newAccount(t, s, "ada@example.com", "starter")
+	first := strings.TrimSpace(s.Tollgate("account", "link", "ada@example.com", "--reason", "no password"))
+	second := decode[struct{ URL string }](t, s.Tollgate("account", "link", account, "--json")).URL
+	if first == second {
+		t.Error("two links are the same")
+	}
+	if audit := s.Tollgate("audit", "--account", account); !strings.Contains(audit, "portal.create") || !strings.Contains(audit, "no password") {
+		t.Errorf("the audit log has no link and reason:\n%s", audit)
+	}
+	links := []string{first, second}
+	for i, link := range links {
+		path, found := strings.CutPrefix(link, s.Address)
+		if !found || !strings.HasPrefix(path, "/portal?link=ey") {
+			t.Fatalf("the link is %s, want one to %s", link, s.Address)
+		}
+		if i == 1 && !s.IsOneProcess() {
+			s.StopUpstream()
+		}
+		if response, body := s.Call("GET", path, "", nil); (response.StatusCode == http.StatusBadGateway) != (i == 1 && !s.IsOneProcess()) {
+			t.Errorf("link %d got %d %s", i, response.StatusCode, body)
+		}
+	}
+	s.StopCaddy()
+	access, log := read(t, s.AccessLog()), s.Log()
+	for _, link := range links {
+		if _, text, _ := strings.Cut(link, "link="); strings.Contains(access+log, text) {
+			t.Errorf("a log has the link %s", link)
+		}
+	}
+	if n := strings.Count(access, `"uri":"/portal"`); n != len(links) {
+		t.Errorf("the access log has %d links, want %d", n, len(links))
+	}
+}
