@@ -8,6 +8,9 @@ const (
 
 	// SessionIdle is how long a session lasts without a visit.
 	SessionIdle = 12 * time.Hour
+
+	// PortalLifetime is SessionLifetime for a portal link.
+	PortalLifetime = 12 * time.Hour
 )
 
 // Session is a browser in which an account is signed in.
@@ -19,6 +22,9 @@ type Session struct {
 	// Version is the Identity's at the time of the sign-in. The session is
 	// valid while the account has this version.
 	Version int64
+	// Portal is true for a visit by a link of the gate. Its account can be one
+	// that only the gate has; then Version is 0.
+	Portal bool
 	// Agent is the User-Agent of the browser.
 	Agent string
 	// CreatedAt, SeenAt and ExpiresAt are in UTC, to the millisecond.

@@ -136,7 +136,10 @@ func (s Settings) Parse() (c Config, err error) {
 	if c.RatesURL, err = parseRates(s.Rates); err != nil {
 		return Config{}, err
 	}
-	if c.Address, err = assertion.PublicURL(s.Address); err != nil {
+	if c.Address, err = assertion.PublicURL(s.Address); err == nil {
+		c.Hosts, err = assertion.Hosts(s.Address)
+	}
+	if err != nil {
 		return Config{}, &OptionError{"address", s.Address, WantAddress}
 	}
 	if _, err := time.LoadLocation(s.Timezone); err != nil || s.Timezone == "Local" {

@@ -86,7 +86,7 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 		return err
 	}
 	// All other sessions are no longer valid.
-	if err := s.sessions.Open(w, r, who); err != nil {
+	if err := s.sessions.Open(w, r, who, false); err != nil {
 		return err
 	}
 	redirect(w, page, url.Values{"done": {done}})

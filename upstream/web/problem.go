@@ -39,7 +39,9 @@ var (
 	errGate = problem{Status: http.StatusServiceUnavailable, Title: "The gate does not answer",
 		Advice: "Keys and usage are unavailable at the moment. Try again in a few seconds.", Retry: "5"}
 	errReset = problem{Status: http.StatusGone, Title: "This link does not work",
-		Advice: "A reset link works once, for 30 minutes. Ask for another link.", Home: true}
+		Advice: "It works once, for a limited time. Ask for another link.", Home: true}
+	errPortal = problem{Status: http.StatusGone, Title: "This link does not work",
+		Advice: "It works once, for a few minutes. Go back to the page that has it, and open it again.", Home: true}
 	// errSignUpPlan means that the gate does not know the plan of new accounts.
 	errSignUpPlan = problem{Status: http.StatusServiceUnavailable, Title: "You cannot sign up at the moment",
 		Advice: "No account was created. The site is not set up correctly."}

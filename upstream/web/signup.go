@@ -94,7 +94,7 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.sessions.Open(w, r, who); err != nil {
+	if err := s.sessions.Open(w, r, who, false); err != nil {
 		return err
 	}
 	s.takeDraft(w, r)

@@ -23,6 +23,11 @@ type page struct {
 	Section string
 	// Email and Plan are empty without a session, or if they are unknown.
 	Email, Plan string
+	// Portal is true for a visit by a portal link. Then Email is the label of
+	// the account, or its id.
+	Portal bool
+	// Tab is the current page of Settings.
+	Tab string
 	// Account is the id of the account, empty without a session. Forms send it:
 	// see visitFields.
 	Account string
@@ -44,8 +49,14 @@ type assetPaths struct {
 func (v *visit) page(title, section string, body any) page {
 	p := page{Title: title, Section: section, Body: body}
 	if v != nil {
-		p.Email, p.Plan, p.Account, p.Notice = string(v.who.Email), v.plan.Name, v.who.ID, v.notice
+		p.Email, p.Plan, p.Account, p.Notice, p.Portal = string(v.who.Email), v.plan.Name, v.who.ID, v.notice, v.session.Portal
 	}
+	return p
+}
+
+// In returns a page of Settings.
+func (p page) In(tab string) page {
+	p.Tab = tab
 	return p
 }
 

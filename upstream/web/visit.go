@@ -112,7 +112,7 @@ func (s *site) begin(r *http.Request) (*visit, error) {
 	if !found {
 		return nil, errSignedOut
 	}
-	who, err := s.Accounts.Identify(r.Context(), current.AccountID)
+	who, err := s.identify(r.Context(), current.AccountID, current.Portal)
 	if errors.Is(err, account.ErrNotFound) || err == nil && who.Version != current.Version {
 		return nil, errSignedOut
 	}
@@ -124,11 +124,14 @@ func (s *site) begin(r *http.Request) (*visit, error) {
 		v.notice = notices[r.URL.Query().Get("done")]
 	}
 	known, err := s.ask(r.Context(), v)
+	if known.Disabled || current.Portal && errors.Is(err, api.ErrNotFound) {
+		return nil, errSignedOut
+	}
 	if err != nil {
 		return v, err
 	}
-	if known.Disabled {
-		return nil, errSignedOut
+	if current.Portal && known.Label != "" {
+		v.who.Email = account.Email(known.Label)
 	}
 	v.plan = planOf(v.plans, known.Plan)
 	zone, err := time.LoadLocation(v.plans.Timezone)
@@ -158,7 +161,7 @@ func (s *site) ask(ctx context.Context, v *visit) (known api.Account, err error)
 	})
 	group.Go(func() (err error) {
 		known, err = s.Gate.Account(ctx, v.who.ID)
-		if errors.Is(err, api.ErrNotFound) {
+		if errors.Is(err, api.ErrNotFound) && !v.session.Portal {
 			known, err = api.Account{Plan: account.FreePlan}, nil
 		}
 		return err

@@ -57,6 +57,9 @@ type Site struct {
 	// the session's cookie is sent over TLS only.
 	Address *url.URL
 
+	// Hosts tells which hosts the site has. It takes portal links for these.
+	Hosts func(host string) bool
+
 	// Timezone is the zone whose midnight resets the quotas, for the front
 	// page. Other pages use the zone of the gate.
 	Timezone string
@@ -80,6 +83,7 @@ type site struct {
 	views    *views
 	mux      *http.ServeMux
 	serving  *outage.Log
+	portals  *outage.Log
 	panics   *outage.Log
 }
 
@@ -107,6 +111,7 @@ func newSite(c Config) (*site, error) {
 	s := &site{
 		Config: c, sessions: sessions, views: views,
 		serving: outage.New(c.Logger, slog.LevelError, "serving page"),
+		portals: outage.New(c.Logger, slog.LevelWarn, "refused a portal link"),
 		panics:  outage.New(c.Logger, slog.LevelError, "page panicked"),
 	}
 	s.mux = s.routes()
@@ -169,13 +174,14 @@ func (s *site) routeAccount(mux *http.ServeMux) {
 	}
 	mux.HandleFunc("GET "+resetPath, s.open(s.resetForm))
 	mux.HandleFunc("POST "+resetPath, s.open(s.resetPassword))
-	mux.HandleFunc("GET "+accountPath, s.signedIn(s.account))
-	mux.HandleFunc("POST "+accountPath, s.signedIn(s.closeAccount))
-	mux.HandleFunc("GET "+accountPath+"/export", s.signedIn(s.exportData))
-	mux.HandleFunc("GET "+passwordPath, s.signedInAlone(s.passwordForm))
-	mux.HandleFunc("POST "+passwordPath, s.signedInAlone(s.changePassword))
-	mux.HandleFunc("GET /settings/sessions", s.signedIn(s.sessionList))
-	mux.HandleFunc("POST /settings/sessions", s.signedIn(s.endSessions))
+	mux.HandleFunc("GET "+portalPath, s.open(s.portal))
+	mux.HandleFunc("GET "+accountPath, s.signedIn(noPortal(s.account)))
+	mux.HandleFunc("POST "+accountPath, s.signedIn(noPortal(s.closeAccount)))
+	mux.HandleFunc("GET "+accountPath+"/export", s.signedIn(noPortal(s.exportData)))
+	mux.HandleFunc("GET "+passwordPath, s.signedInAlone(noPortal(s.passwordForm)))
+	mux.HandleFunc("POST "+passwordPath, s.signedInAlone(noPortal(s.changePassword)))
+	mux.HandleFunc("GET /settings/sessions", s.signedIn(noPortal(s.sessionList)))
+	mux.HandleFunc("POST /settings/sessions", s.signedIn(noPortal(s.endSessions)))
 }
 
 // routeKeys adds the pages about API keys and plans.
@@ -202,4 +208,5 @@ const (
 	signUpPath   = "/signup"
 	accountPath  = "/settings/account"
 	resetPath    = "/reset/{token}"
+	portalPath   = "/portal"
 )

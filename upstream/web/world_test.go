@@ -64,7 +64,8 @@ func newWorld(t testing.TB, edit ...func(*web.Config)) *world {
 	w.accounts = account.NewService(store, w.gate.Client, accounttest.Hasher(), time.Now, logger)
 	config := web.Config{
 		Accounts: w.accounts, Sessions: store, Gate: w.gate.Client,
-		Site: web.Site{Address: &url.URL{Scheme: "http", Host: "localhost:8080"}, Timezone: "UTC"}, Now: w.clock.now, Logger: logger,
+		Site: web.Site{Address: &url.URL{Scheme: "http", Host: "localhost:8080"}, Timezone: "UTC",
+			Hosts: func(host string) bool { return host == "localhost" }}, Now: w.clock.now, Logger: logger,
 	}
 	for _, e := range edit {
 		e(&config)

@@ -32,10 +32,25 @@ func (s *Store) RemoveReset(ctx context.Context, of string) error {
 	return s.exec(ctx, "removing reset link", "DELETE FROM resets WHERE account = $1", of)
 }
 
+// linkMargin is how much longer a spent link is stored than it works: the clocks
+// of processes differ.
+const linkMargin = time.Hour
+
+// ErrSpent means that a portal link was used before.
+var ErrSpent = errors.New("it is spent")
+
+// SpendLink spends a portal link, or returns ErrSpent. Of several concurrent calls
+// one succeeds.
+func (s *Store) SpendLink(ctx context.Context, id string, expires time.Time) error {
+	return s.change(ctx, "spending portal link", ErrSpent,
+		"INSERT INTO spent_links (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING", id, expires.UnixMilli())
+}
+
 // Prune implements account.Store.
 func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	return errors.Join(
 		s.prune(ctx, "resets", "expires_at <= $2", now.UnixMilli()),
+		s.prune(ctx, "spent_links", "expires_at <= $2", now.Add(-linkMargin).UnixMilli()),
 		s.prune(ctx, "sessions", "expires_at <= $2 OR seen_at <= $3", now.UnixMilli(), now.Add(-account.SessionIdle).UnixMilli()),
 	)
 }

@@ -7,14 +7,16 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
-const sessionColumns = "id, account, password_version, agent, created_at, seen_at, expires_at"
+const sessionColumns = "id, account, password_version, agent, created_at, seen_at, expires_at, portal"
 
 // AddSession stores a new session. A duplicate id is an error: a session must
-// not be restored or overwritten.
+// not be restored or overwritten. Only a portal session can be of an account
+// without a row.
 func (s *Store) AddSession(ctx context.Context, a account.Session) error {
-	const statement = "INSERT INTO sessions (" + sessionColumns + ") VALUES ($1, $2, $3, $4, $5, $6, $7)"
+	const statement = "INSERT INTO sessions (" + sessionColumns + ", owner) VALUES ($1, CAST($2 AS TEXT), $3, $4, $5, $6, $7, CAST($8 AS BOOLEAN), " +
+		"CASE WHEN $8 THEN (SELECT id FROM accounts WHERE id = $2) ELSE $2 END)"
 	return s.exec(ctx, "adding session", statement, a.ID, a.AccountID, a.Version, a.Agent,
-		a.CreatedAt.UnixMilli(), a.SeenAt.UnixMilli(), a.ExpiresAt.UnixMilli())
+		a.CreatedAt.UnixMilli(), a.SeenAt.UnixMilli(), a.ExpiresAt.UnixMilli(), a.Portal)
 }
 
 // Session returns one session, which may be expired, or account.ErrNotFound.
@@ -63,7 +65,7 @@ func (s *Store) RemoveOtherSessions(ctx context.Context, of, except string) erro
 func scanSession(row row) (account.Session, error) {
 	var a account.Session
 	var created, seen, expires int64
-	err := row.Scan(&a.ID, &a.AccountID, &a.Version, &a.Agent, &created, &seen, &expires)
+	err := row.Scan(&a.ID, &a.AccountID, &a.Version, &a.Agent, &created, &seen, &expires, &a.Portal)
 	if err != nil {
 		return account.Session{}, err
 	}

@@ -92,7 +92,7 @@ func TestPages(t *testing.T) {
 	const many = "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < $1) "
 	for _, statement := range []string{
 		"INSERT INTO accounts (" + columns + ") " + many + "SELECT 'acc_' || i, i || '@example.com', '', 1, 0, 0, 0, 0, FALSE FROM n",
-		"INSERT INTO sessions (" + sessionColumns + ") " + many + "SELECT 'session_' || i, 'acc_' || i, 1, '', 0, 0, 0 FROM n",
+		"INSERT INTO sessions (" + sessionColumns + ") " + many + "SELECT 'session_' || i, 'acc_' || i, 1, '', 0, 0, 0, FALSE FROM n",
 	} {
 		if _, err := s.db.ExecContext(t.Context(), statement, pageSize); err != nil {
 			t.Fatal(err)

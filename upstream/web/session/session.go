@@ -89,8 +89,9 @@ func (m *Manager) Ended(r *http.Request) bool {
 }
 
 // Open opens a session with a new token and sends the cookie. An earlier
-// session of the request ends: an attacker may have planted its token.
-func (m *Manager) Open(w http.ResponseWriter, r *http.Request, who account.Identity) error {
+// session of the request ends: an attacker may have planted its token. A portal
+// session is shorter.
+func (m *Manager) Open(w http.ResponseWriter, r *http.Request, who account.Identity, portal bool) error {
 	ctx := r.Context()
 	now := m.now().UTC().Truncate(time.Millisecond)
 	if err := m.manager.RenewToken(ctx); err != nil {
@@ -98,9 +99,13 @@ func (m *Manager) Open(w http.ResponseWriter, r *http.Request, who account.Ident
 	}
 	agent := r.UserAgent()
 	agent = strings.ToValidUTF8(agent[:min(len(agent), maxAgent)], "")
+	lifetime := account.SessionLifetime
+	if portal {
+		lifetime = account.PortalLifetime
+	}
 	m.manager.Put(ctx, valueKey, account.Session{
-		AccountID: who.ID, Version: who.Version, Agent: agent,
-		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(account.SessionLifetime),
+		AccountID: who.ID, Version: who.Version, Portal: portal, Agent: agent,
+		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(lifetime),
 	})
 	token, expiry, err := m.manager.Commit(ctx)
 	if err != nil {

@@ -46,7 +46,7 @@ func open(t *testing.T, m *session.Manager, agent string) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	who := account.Identity{Account: account.Account{ID: "acc_ada"}, Version: 1}
-	if err := m.Open(w, load(t, m, "", agent), who); err != nil {
+	if err := m.Open(w, load(t, m, "", agent), who, false); err != nil {
 		t.Fatal(err)
 	}
 	cookie, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), ";")

@@ -1,0 +1,34 @@
+package web
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
+	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
+)
+
+// Threat: a visit of an operator's account by a link has the operator's rights.
+func TestPortalIsNoOperator(t *testing.T) {
+	t.Parallel()
+	store := accounttest.Open(t)
+	accounts := account.NewService(store, gatetest.Start(t).Client, accounttest.Hasher(), time.Now, slog.New(slog.DiscardHandler))
+	a, err := accounts.Add(t.Context(), "ada@example.com", "correct horse battery staple", "starter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := accounts.SetOperator(t.Context(), a.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	s := &site{Config: Config{Accounts: accounts}}
+	for portal, want := range map[bool]account.Identity{
+		true:  {Account: account.Account{ID: a.ID, Email: account.Email(a.ID)}, Version: 1},
+		false: {Account: a, Version: 1, Operator: true},
+	} {
+		if got, err := s.identify(t.Context(), a.ID, portal); err != nil || got != want {
+			t.Errorf("by a link is %v: got %+v, %v; want %+v", portal, got, err, want)
+		}
+	}
+}
