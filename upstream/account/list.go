@@ -15,6 +15,7 @@ const FreePlan = "free"
 // Standing is an account with its plan and state at the gate.
 type Standing struct {
 	Account
+	Operator bool   `json:"operator"`
 	Plan     string `json:"plan"`
 	Disabled bool   `json:"disabled"`
 }
@@ -39,7 +40,7 @@ func (s *Service) List(ctx context.Context) ([]Standing, error) {
 	stored, err := s.store.List(ctx)
 	all := make([]Standing, len(stored))
 	for i, c := range stored {
-		all[i] = standing(c.Account, atGate[c.ID])
+		all[i] = standing(c.Identity, atGate[c.ID])
 	}
 	return all, err
 }
@@ -51,12 +52,12 @@ func (s *Service) Show(ctx context.Context, id string) (Standing, error) {
 		return Standing{}, err
 	}
 	known, err := s.atGate(ctx, id)
-	return standing(c.Account, known), err
+	return standing(c.Identity, known), err
 }
 
 // standing joins what is stored and what the gate knows of an account.
-func standing(a Account, known api.Account) Standing {
-	return Standing{a, cmp.Or(known.Plan, FreePlan), known.Disabled}
+func standing(who Identity, known api.Account) Standing {
+	return Standing{who.Account, who.Operator, cmp.Or(known.Plan, FreePlan), known.Disabled}
 }
 
 // atGate returns what the gate knows of an account, zero for an unknown one.

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // ResetLifetime is how long a reset link works.
@@ -24,8 +26,18 @@ var ErrReset = errors.New("the reset link does not work")
 // ErrNotFound for an unknown account. Only the hash of the token is stored. An
 // older link of the account no longer works.
 func (s *Service) NewReset(ctx context.Context, id string) (token string, err error) {
+	return s.newReset(ctx, id, ResetLifetime)
+}
+
+func (s *Service) newReset(ctx context.Context, id string, lifetime time.Duration) (token string, err error) {
 	token = base64.RawURLEncoding.EncodeToString(randomBytes(resetLength))
-	return token, s.store.SetReset(ctx, id, resetID(token), s.now().Add(ResetLifetime))
+	return token, s.store.SetReset(ctx, id, resetID(token), s.now().Add(lifetime))
+}
+
+// NoteReset adds a reset link to the audit log of the gate. The link works
+// without it.
+func (s *Service) NoteReset(ctx context.Context, id string) error {
+	return s.ask(ctx, func(ctx context.Context) error { return s.gate.Note(ctx, id, api.ResetCreate) })
 }
 
 // FindReset returns the account of a reset link, or ErrReset. It does not

@@ -248,14 +248,14 @@ func TestList(t *testing.T) {
 	cleo := w.add(t, "cleo@example.com", "business")
 	ada := w.add(t, "ada@example.com", "starter")
 	bob := w.add(t, "bob@example.com", "starter")
-	if err := errors.Join(w.Set(ctx, bob.ID, api.AccountChange{Disabled: new(true)}), w.gate.Client.DeleteAccount(ctx, cleo.ID)); err != nil {
+	if err := errors.Join(w.Set(ctx, bob.ID, api.AccountChange{Disabled: new(true)}), w.SetOperator(ctx, bob.ID, true), w.gate.Client.DeleteAccount(ctx, cleo.ID)); err != nil {
 		t.Fatal(err)
 	}
 	got, err := w.List(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []account.Standing{{ada, "starter", false}, {bob, "starter", true}, {cleo, "free", false}}
+	want := []account.Standing{{ada, false, "starter", false}, {bob, true, "starter", true}, {cleo, false, "free", false}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

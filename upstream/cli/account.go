@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -177,21 +178,21 @@ func printJSON(w io.Writer, result any) error {
 
 func printTable(w io.Writer, accounts ...account.Standing) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ACCOUNT\tE-MAIL\tPLAN\tSTATE\tCREATED")
+	fmt.Fprintln(table, "ACCOUNT\tE-MAIL\tPLAN\tSTATE\tOPERATOR\tCREATED")
 	for _, a := range accounts {
 		state := "active"
 		if a.Disabled {
 			state = "disabled"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", a.ID, a.Email, a.Plan, state, terminal.Time(a.CreatedAt))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%t\t%s\n", a.ID, a.Email, a.Plan, state, a.Operator, terminal.Time(a.CreatedAt))
 	}
 	return table.Flush()
 }
 
 func accountSet(gate Gate) *cobra.Command {
 	var plan string
-	var disabled, asJSON bool
-	c := changeCommand(gate, "set", "Change the plan of an account, or disable it", func(c *cobra.Command, accounts *account.Service, id string) error {
+	var disabled, operator, asJSON bool
+	c := changeCommand(gate, "set", "Change the plan of an account, disable it, or make it an operator's", func(c *cobra.Command, accounts *account.Service, id string) error {
 		var change api.AccountChange
 		if c.Flag("plan").Changed {
 			change.Plan = &plan
@@ -202,16 +203,23 @@ func accountSet(gate Gate) *cobra.Command {
 		if err := accounts.Set(c.Context(), id, change); err != nil {
 			return err
 		}
+		if c.Flag("operator").Changed {
+			if err := accounts.SetOperator(c.Context(), id, operator); err != nil {
+				return err
+			}
+		}
 		return printAccount(c, accounts, id, asJSON)
 	})
 	c.Long = `Change only what the flags set, and show the account. The change applies from
 the next call. The tokens and the login of a disabled account stop working at
-once; --disabled=false enables it again.`
+once; --disabled=false enables it again. An operator administers all accounts on
+the web pages, from the next page on until --operator=false.`
 	c.Example = "  upstream account set ada@example.com --plan starter"
 	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan in the gate's configuration")
 	c.Flags().BoolVar(&disabled, "disabled", false, "refuse the account's tokens and its login")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of a table")
-	c.MarkFlagsOneRequired("plan", "disabled")
+	c.Flags().BoolVar(&operator, "operator", false, "let the person administer all accounts on the web pages")
+	c.MarkFlagsOneRequired("plan", "disabled", "operator")
 	return c
 }
 
@@ -287,9 +295,21 @@ the currency API or another of these commands reaches the gate.`
 // accountResetLink returns the command that makes a link for a person who
 // forgot the password.
 func accountResetLink(gate Gate) *cobra.Command {
-	var site string
+	var address func() (*url.URL, error)
 	c := changeCommand(gate, "reset-link", "Print a link that sets a new password once", func(c *cobra.Command, accounts *account.Service, id string) error {
-		return printReset(c, site, accounts, id)
+		to, err := address()
+		if err != nil {
+			return err
+		}
+		token, err := accounts.NewReset(c.Context(), id)
+		if err != nil {
+			return err
+		}
+		if err := accounts.NoteReset(c.Context(), id); err != nil {
+			fmt.Fprintf(c.ErrOrStderr(), "upstream: the link works, but the audit log of the gate lacks it: %v\n", err)
+		}
+		_, err = fmt.Fprintln(c.OutOrStdout(), to.JoinPath(token))
+		return err
 	})
 	c.Long = fmt.Sprintf(`Print a link with which a person sets a new password, without the current one.
 
@@ -297,22 +317,23 @@ Send the link to the person over a channel that you trust. It works once, for
 %d minutes. A newer link or a change of the password ends it. Using it ends all
 sessions and login tokens of the account. API keys stay valid.
 
-The gate need not be running.`, account.ResetLifetime/time.Minute)
-	fromEnvironment(c, &site, "site", "TOLLGATE_ADDRESS", app.DefaultAddress, "public `address` of the site, for the link")
+The gate need not be running. Its audit log then lacks the link.`, account.ResetLifetime/time.Minute)
+	address = resetAddress(c)
 	return c
 }
 
-func printReset(c *cobra.Command, site string, accounts *account.Service, id string) error {
-	address, err := assertion.PublicURL(site)
-	if err != nil {
-		return &app.OptionError{Option: "address", Value: site, Want: app.WantAddress}
+// resetAddress declares the flag of a command that prints reset links, and
+// returns their address without the token.
+func resetAddress(c *cobra.Command) func() (*url.URL, error) {
+	site := new(string)
+	fromEnvironment(c, site, "site", "TOLLGATE_ADDRESS", app.DefaultAddress, "public `address` of the site, for the link")
+	return func() (*url.URL, error) {
+		address, err := assertion.PublicURL(*site)
+		if err != nil {
+			return nil, &app.OptionError{Option: "address", Value: *site, Want: app.WantAddress}
+		}
+		return address.JoinPath("reset"), nil
 	}
-	token, err := accounts.NewReset(c.Context(), id)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(c.OutOrStdout(), address.JoinPath("reset", token))
-	return err
 }
 
 func accountDelete(gate Gate) *cobra.Command {
@@ -336,12 +357,14 @@ func accountDelete(gate Gate) *cobra.Command {
 // e-mail address or its id.
 func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *account.Service, string) error) *cobra.Command {
 	var s settings
+	var reason string
 	c := &cobra.Command{
 		Use:   name + " <account>",
 		Short: short,
 		Long:  short + ".",
 		Args:  misuse.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			c.SetContext(client.WithReason(c.Context(), reason))
 			return s.withAccounts(c, gate, func(accounts *account.Service) error {
 				a, err := find(c.Context(), accounts, args[0])
 				if err == nil {
@@ -356,6 +379,9 @@ func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *a
 	}
 	s.declare(c, "data")
 	gate.Flags(c)
+	if name != "show" {
+		c.Flags().StringVar(&reason, "reason", "", "`text` for the audit log of the gate: why you do this")
+	}
 	return c
 }
 

@@ -10,13 +10,14 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
-// The audit log of the gate names the operator of each command.
+// The audit log of the gate names the operator of each command, and the reason.
 func TestAccountNamesOperator(t *testing.T) {
 	gate := gatetest.Start(t)
 	t.Setenv("TOLLGATE_SECRET", gatetest.Secret)
 	t.Setenv("SUDO_USER", "bob")
 	data := t.TempDir()
-	for _, command := range []string{"add --email ada@example.com --plan starter --generate", "set ada@example.com --plan business", "set ada@example.com --disabled", "delete ada@example.com"} {
+	for _, command := range []string{"add --email ada@example.com --plan starter --generate", "set ada@example.com --plan business", "set ada@example.com --disabled",
+		"set ada@example.com --operator --reason on-call", "set ada@example.com --operator=false", "reset-link ada@example.com --reason asked", "delete ada@example.com --reason GDPR"} {
 		args := append([]string{"account"}, strings.Fields(command)...)
 		if status := Run(append(args, "--data", data, "--control", gate.Address), strings.NewReader(""), io.Discard, t.Output()); status != 0 {
 			t.Fatalf("%s: status %d", command, status)
@@ -28,9 +29,10 @@ func TestAccountNamesOperator(t *testing.T) {
 	}
 	var got []string
 	for _, e := range page.Audit {
-		got = append(got, e.Action+" by "+e.Actor.ID)
+		got = append(got, strings.TrimSpace(e.Action+" by "+e.Actor.ID+" "+e.Reason))
 	}
-	want := []string{"account.create by bob", "account.set by bob", "account.set by bob", "account.delete by bob"}
+	want := []string{"account.create by bob", "account.set by bob", "account.set by bob",
+		"operator.grant by bob on-call", "operator.revoke by bob", "reset.create by bob asked", "account.delete by bob GDPR"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
