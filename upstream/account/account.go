@@ -97,7 +97,8 @@ type Identity struct {
 // Credential is an Identity with its password hash.
 type Credential struct {
 	Identity
-	// Hash is the PHC string of the password.
+	// Hash is the PHC string of the password. Empty: the account was imported
+	// and has none yet.
 	Hash string
 	// LoginsEnd is not 0 while the gate still has to end login tokens: then
 	// it is the Version that replaced their password.
@@ -158,6 +159,6 @@ type Store interface {
 	// RemoveReset deletes the reset link of an account, if it has one.
 	RemoveReset(ctx context.Context, account string) error
 
-	// Prune deletes reset links and sessions that have ended.
+	// Prune deletes links and sessions that have ended.
 	Prune(ctx context.Context, now time.Time) error
 }

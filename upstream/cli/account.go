@@ -45,7 +45,7 @@ The commands work while the currency API runs.`,
 	}
 	group.AddCommand(accountAdd(gate), accountSet(gate), accountList(gate), accountShow(gate), accountSetPassword(gate), accountDelete(gate))
 	group.AddCommand(accountSetPlan(gate), accountSetDisabled(gate, true), accountSetDisabled(gate, false))
-	group.AddCommand(accountResetLink(gate))
+	group.AddCommand(accountResetLink(gate), accountImport(gate))
 	return group
 }
 

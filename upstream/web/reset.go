@@ -28,7 +28,7 @@ func (s *site) resetForm(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *site) showReset(w http.ResponseWriter, status int, view resetView) error {
-	return s.views.show(w, status, "reset", page{Title: "Reset your password", Body: view})
+	return s.views.show(w, status, "reset", page{Title: "Choose a password", Body: view})
 }
 
 // resetPassword spends a reset link and sets the password. It does not sign in:

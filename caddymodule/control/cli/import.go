@@ -30,7 +30,7 @@ func (t *tool) importAccounts() *cobra.Command {
 		Example:           "caddy tollgate account import accounts.jsonl",
 		ValidArgsFunction: oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
-			file, err := openLines(c, args[0])
+			file, err := OpenLines(c, args[0])
 			if err != nil {
 				return err
 			}
@@ -46,8 +46,8 @@ func (t *tool) importAccounts() *cobra.Command {
 	}
 }
 
-// openLines opens the file of an import, or standard input for "-".
-func openLines(c *cobra.Command, name string) (io.ReadCloser, error) {
+// OpenLines opens the file of an import, or standard input for "-".
+func OpenLines(c *cobra.Command, name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(c.InOrStdin()), nil
 	}

@@ -44,7 +44,7 @@ func (t *tool) importKeys() *cobra.Command {
 		Example:           "caddy tollgate key import keys.jsonl --dry-run",
 		ValidArgsFunction: oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
-			file, err := openLines(c, args[0])
+			file, err := OpenLines(c, args[0])
 			if err != nil {
 				return err
 			}
