@@ -78,6 +78,9 @@ func (b controlBackend) Portal(account string, now time.Time) (api.Portal, error
 	return control.PortalLink(b.signer, b.site, account, now)
 }
 
+// HasWebhook implements control.Backend.
+func (b controlBackend) HasWebhook() bool { return b.Webhook != nil }
+
 // Follow implements control.Backend.
 func (b controlBackend) Follow() {
 	if s := b.state.Load(); s != nil {

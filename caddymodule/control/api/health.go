@@ -35,10 +35,10 @@ type Readiness struct {
 	Checks []Check   `json:"checks" nullable:"false" doc:"What the status depends on."`
 }
 
-// Check is one thing that a Readiness depends on.
+// Check is one thing that a Readiness depends on, or that a Summary has.
 type Check struct {
-	Name    string `json:"name" doc:"A stable word: store, or configuration while it is not in force."`
-	OK      bool   `json:"ok"`
+	Name    string `json:"name" doc:"A stable word: store, or configuration while it is not in force. In a summary: webhook, if there is one, and backup."`
+	OK      bool   `json:"ok" doc:"Whether it works."`
 	Message string `json:"message" doc:"A sentence for a person. The log has the details."`
 	Cause   string `json:"cause,omitempty" doc:"The error of the check, as in the log. Only on Caddy's admin endpoint."`
 }

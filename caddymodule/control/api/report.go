@@ -164,7 +164,7 @@ type UsageTop struct {
 
 // Summary is what all accounts called and what was refused, for operators.
 type Summary struct {
-	At          time.Time        `json:"at" doc:"When the numbers were added up. They are at most a minute old."`
+	At          time.Time        `json:"at" doc:"When the numbers were added up."`
 	Accounts    int64            `json:"accounts" doc:"The number of accounts."`
 	Disabled    int64            `json:"disabled" doc:"How many of them are disabled."`
 	Days        []SummaryDay     `json:"days" nullable:"false" doc:"The last 30 days, today included, oldest first."`

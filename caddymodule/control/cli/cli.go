@@ -45,7 +45,7 @@ func Add(parent *cobra.Command, connect Connect, now func() time.Time) {
 	key := group("key", "Creates, imports, changes, lists, finds and revokes keys of accounts")
 	key.AddCommand(withReason(t.createKey()), t.importKeys(), withReason(t.changeKey()), t.listKeys(), t.findKey(), withReason(t.revokeKey()), withReason(t.rotateKey()))
 	use := group("usage", "Shows, credits and exports what accounts called")
-	use.AddCommand(t.showUsage(), t.resetUsage(), t.creditUsage(), t.refused(), t.topUsage(), t.exportUsage())
+	use.AddCommand(t.showUsage(), t.resetUsage(), t.creditUsage(), t.refused(), t.topUsage(), t.summary(), t.exportUsage())
 	parent.AddCommand(t.plans(), account, limit, key, use, t.explain(), t.audit(), t.health(), t.jwks(), t.version())
 	misuse.CheckFlags(parent)
 }

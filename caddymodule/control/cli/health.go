@@ -45,8 +45,12 @@ func showHealth(table io.Writer, state api.Readiness) {
 	row(table, "Mode", state.Mode)
 	row(table, "Since", moment(state.Since))
 	row(table)
+	showChecks(table, state.Checks)
+}
+
+func showChecks(table io.Writer, checks []api.Check) {
 	row(table, "CHECK", "OK", "MESSAGE")
-	for _, check := range state.Checks {
+	for _, check := range checks {
 		row(table, check.Name, yes(check.OK), check.Message)
 		if check.Cause != "" {
 			row(table, "", "", check.Cause)

@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,8 +37,49 @@ func showTop(table io.Writer, top api.UsageTop) {
 		row(table, b.Account, b.Plan, strconv.FormatInt(b.Calls, 10), cmp.Or(b.Label, none))
 	}
 	row(table)
+	showNearest(table, top.Nearest)
+}
+
+func (t *tool) summary() *cobra.Command {
+	return &cobra.Command{
+		Use: "summary", Short: "Shows what all accounts called, what was refused, and what needs care", Args: misuse.Arguments(0),
+		RunE: query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.Summary, error) {
+			return gate.Summary(ctx)
+		}, showSummary),
+	}
+}
+
+func showSummary(table io.Writer, s api.Summary) {
+	row(table, "At", moment(s.At))
+	row(table, "Accounts", fmt.Sprintf("%d, %d of them disabled", s.Accounts, s.Disabled))
+	row(table)
+	row(table, "DAY", "CALLS", "REFUSED")
+	for _, day := range s.Days {
+		row(table, day.Day, byName(day.Calls), byName(day.Refused))
+	}
+	row(table)
+	showNearest(table, s.Nearest)
+	row(table)
+	row(table, "MOST REFUSED", "PLAN", "CALLS", "CODES", "LABEL")
+	for _, a := range s.MostRefused {
+		row(table, a.Account, a.Plan, strconv.FormatInt(a.Calls, 10), byName(a.Codes), cmp.Or(a.Label, none))
+	}
+	row(table)
+	showChecks(table, s.Checks)
+}
+
+// byName returns numbers with their names.
+func byName(numbers map[string]int64) string {
+	list := []string{}
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		list = append(list, fmt.Sprintf("%s %d", name, numbers[name]))
+	}
+	return cmp.Or(strings.Join(list, ", "), none)
+}
+
+func showNearest(table io.Writer, nearest []api.NearestLimit) {
 	row(table, "NEAREST", "PLAN", "ENDPOINT", "PERIOD", "USED", "LIMIT", "REMAINING", "RESETS AT", "LABEL")
-	for _, n := range top.Nearest {
+	for _, n := range nearest {
 		row(table, n.Account, n.Plan, n.Endpoint, n.Period, strconv.FormatInt(n.Used, 10), limit(&n.Limit), limit(&n.Remaining), terminal.Time(n.ResetsAt), cmp.Or(n.Label, none))
 	}
 }

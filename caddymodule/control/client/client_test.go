@@ -107,6 +107,7 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 			return link, err
 		},
 		"TopUsage": func() (any, error) { return c.TopUsage(ctx, 3, 3) },
+		"Summary":  func() (any, error) { return c.Summary(ctx) },
 		"Explain not_found": func() (any, error) {
 			return c.Explain(ctx, client.Question{Method: "GET", Target: "/", Account: "acc_2"})
 		},

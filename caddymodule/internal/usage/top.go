@@ -39,13 +39,7 @@ func Top(ctx context.Context, p *policy.Policy, source TopSource, q TopQuery) (a
 	if q.Days < 1 || q.Days > api.MaxUsageDays {
 		return api.UsageTop{}, ErrDays
 	}
-	t := &top{
-		builder: newBuilder(p, nil, Query{Now: q.Now}),
-		source:  source,
-		busiest: best[api.BusyAccount]{limit: q.Limit, compare: compareBusy, list: []api.BusyAccount{}},
-		nearest: best[api.NearestLimit]{limit: q.Limit, compare: compareNearest, list: []api.NearestLimit{}},
-	}
-	t.first = t.today.Day - calendar.Day(q.Days-1)
+	t := newTop(p, source, q)
 	err := eachPage(ctx, source, false, func(accounts []*book.Account, ids []string) error { return t.addPage(ctx, accounts, ids) })
 	return api.UsageTop{Busiest: t.busiest.list, Nearest: t.nearest.list}, err
 }
@@ -57,6 +51,17 @@ type top struct {
 	first   calendar.Day // of the days that count for the busiest accounts
 	busiest best[api.BusyAccount]
 	nearest best[api.NearestLimit]
+}
+
+func newTop(p *policy.Policy, source TopSource, q TopQuery) *top {
+	t := &top{
+		builder: newBuilder(p, nil, Query{Now: q.Now}),
+		source:  source,
+		busiest: best[api.BusyAccount]{limit: q.Limit, compare: compareBusy, list: []api.BusyAccount{}},
+		nearest: best[api.NearestLimit]{limit: q.Limit, compare: compareNearest, list: []api.NearestLimit{}},
+	}
+	t.first = t.today.Day - calendar.Day(q.Days-1)
+	return t
 }
 
 // addPage adds some accounts. It reads the days of the month only if one of

@@ -129,11 +129,14 @@ func Limits(ctx context.Context, p *policy.Policy, source Source, q Query, limit
 // counts are what was used, by day and endpoint.
 type counts map[calendar.Day]map[string]int64
 
-func (c counts) add(n store.Count) {
-	if c[n.Day] == nil {
-		c[n.Day] = make(map[string]int64)
+func (c counts) add(n store.Count) { c.of(n.Day)[n.Endpoint] += n.Used }
+
+// of returns the counts of a day, to change them.
+func (c counts) of(day calendar.Day) map[string]int64 {
+	if c[day] == nil {
+		c[day] = make(map[string]int64)
 	}
-	c[n.Day][n.Endpoint] += n.Used
+	return c[day]
 }
 
 // counts reads what the account used, and what it was credited, from a day until

@@ -29,16 +29,15 @@ func (f EntryFilter) selects(e store.Entry) bool {
 // ListEntries returns up to limit entries of the audit log, oldest first: those
 // that the filter selects, after the position after.
 func (b *Book) ListEntries(ctx context.Context, filter EntryFilter, after store.EntryID, limit int) ([]store.Entry, error) {
-	if first := b.beforeSince(filter.Since); first.Compare(after) > 0 {
-		after = first
-	}
-	return b.listEntries(ctx, filter, after, store.EntryID{}, false, limit)
+	list, _, err := b.SomeEntries(ctx, filter, after, false, limit, func() bool { return false })
+	return list, err
 }
 
 // LastEntries is ListEntries from the end: it returns entries newest first,
 // those before a position. The zero EntryID is behind all entries.
 func (b *Book) LastEntries(ctx context.Context, filter EntryFilter, before store.EntryID, limit int) ([]store.Entry, error) {
-	return b.listEntries(ctx, filter, b.beforeSince(filter.Since), before, true, limit)
+	list, _, err := b.SomeEntries(ctx, filter, before, true, limit, func() bool { return false })
+	return list, err
 }
 
 // beforeSince returns the last position that is before a time or too old.
@@ -47,34 +46,47 @@ func (b *Book) beforeSince(since time.Time) store.EntryID {
 	return store.EntryID{Milliseconds: ms - 1, Number: math.MaxInt64}
 }
 
-func (b *Book) listEntries(ctx context.Context, filter EntryFilter, after, before store.EntryID, reverse bool, limit int) (list []store.Entry, err error) {
+// SomeEntries is ListEntries, or LastEntries if reverse is set. It ends early if
+// enough returns true. Then next is the position for the next call.
+func (b *Book) SomeEntries(ctx context.Context, filter EntryFilter, from store.EntryID, reverse bool, limit int, enough func() bool) (list []store.Entry, next store.EntryID, err error) {
+	after, before := b.beforeSince(filter.Since), from
+	if !reverse {
+		before = store.EntryID{}
+		if from.Compare(after) > 0 {
+			after = from
+		}
+	}
 	for {
 		page, err := b.Entries(ctx, after, before, reverse, entriesPerRead)
 		if err != nil {
-			return nil, err
+			return nil, next, err
 		}
 		for _, l := range page {
 			if len(list) == limit {
-				return list, nil
+				return list, next, nil
 			}
 			e, err := decodeEntry(l)
 			if err != nil {
-				return nil, err
+				return nil, next, err
 			}
 			if filter.selects(e) {
 				list = append(list, e)
 			}
 		}
 		if len(page) < entriesPerRead {
-			return list, nil
+			return list, next, nil
 		}
-		if last := page[len(page)-1].ID; reverse {
+		last := page[len(page)-1].ID
+		if enough() {
+			return list, last, nil
+		}
+		if reverse {
 			before = last
 		} else {
 			after = last
 		}
 		if err := context.Cause(ctx); err != nil {
-			return nil, err
+			return nil, next, err
 		}
 	}
 }

@@ -20,7 +20,10 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
@@ -41,6 +44,8 @@ type Backend interface {
 	// Portal makes a link that opens the web pages of an account: see
 	// PortalLink.
 	Portal(account string, now time.Time) (api.Portal, error)
+	// HasWebhook tells whether the configuration has a webhook.
+	HasWebhook() bool
 	// Book returns what the store keeps, or an error if there is no store
 	// now. Every error is answered with 503.
 	Book() (*book.Book, error)
@@ -67,6 +72,8 @@ var Instance = rand.Text()
 type server struct {
 	backend Backend
 	calls   *outage.Log
+	summary atomic.Pointer[api.Summary] // the last one
+	summing singleflight.Group
 }
 
 // session is what one request uses.
@@ -82,6 +89,7 @@ type session struct {
 // cause of a 503 and does not send it.
 func New(backend Backend, logger *slog.Logger) http.Handler {
 	s := &server{backend: backend, calls: outage.New(logger, slog.LevelError, "control call failed")}
+	s.summary.Store(new(api.Summary))
 	mux := http.NewServeMux()
 	router := newHuma(mux, document(), map[string]*apierror.Error{
 		"path.account": api.ErrInvalidAccount, "path.period": api.ErrInvalidPeriod, "body.reason": api.ErrInvalidReason, "query.reason": api.ErrInvalidReason,
@@ -161,6 +169,11 @@ func perform[I any](s *server, do func(context.Context, *session, *I) error) fun
 		}
 		return nil, s.refuse(ctx, err)
 	}
+}
+
+// isSlow tells whether a page of a list has taken so long that it ends early.
+func (s *server) isSlow(with *session) bool {
+	return s.backend.Now().Sub(with.now) > 150*time.Millisecond
 }
 
 // cut returns the rows of a page from a list of one more than its limit, and

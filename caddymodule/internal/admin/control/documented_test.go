@@ -120,7 +120,7 @@ func TestDocument(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"Actor", "AuditEntry", "AuditPage", "Refused", "RefusedPage", "UsageCount", "UsageCounts", "UsageTop", "BusyAccount", "NearestLimit",
+		"Actor", "AuditEntry", "AuditPage", "Refused", "RefusedPage", "UsageCount", "UsageCounts", "UsageTop", "BusyAccount", "NearestLimit", "Summary", "SummaryDay", "RefusedAccount", "Check",
 		"Note", "Portal", "AccountLine", "AccountLookup", "KeyLine", "LineResult", "Introspection", "IntrospectionRequest",
 	} {
 		schema := document.Components.Schemas[name]

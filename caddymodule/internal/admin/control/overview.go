@@ -37,6 +37,12 @@ func (s *server) registerOverview(router huma.API) {
 		Description: "Reads the counts of all accounts. The limits are those of a day or a month, with the overrides of the account. Limits of keys and limits of 0 are not among them.",
 	}), answer(s, s.showTop))
 	huma.Register(router, operation(huma.Operation{
+		OperationID: "show-summary", Method: http.MethodGet, Path: "/tollgate/summary", Tags: []string{"usage"},
+		Summary: "Show what all accounts called, what was refused, and what needs care",
+		Description: "The gate keeps the summary and makes it at most once a minute, because that reads the counts of all accounts. A request that finds an older one gets it at once, and the gate makes the next one. " +
+			"Without one of the last hour, a request waits for up to 4 seconds. Then the answer is 503 with the code unavailable and Retry-After, and the gate continues to make the summary.",
+	}), answer(s, s.showSummary))
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "show-census", Method: http.MethodGet, Path: "/tollgate/census", Tags: []string{"plans"},
 		Summary:     "Show what all accounts need of a configuration",
 		Description: "The names of plans, abilities, endpoints and the time zone that the store has. It reads all accounts. The command caddy tollgate check compares them with a configuration.",

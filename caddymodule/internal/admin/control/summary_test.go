@@ -1,0 +1,343 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/memstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+)
+
+// reads is an engine that tells a test when it reads accounts or entries. The
+// gate also reads entries in the background.
+type reads struct {
+	book.Engine
+	listed, entries hook
+}
+
+// hook is a function that a test replaces while it is called.
+type hook struct{ atomic.Pointer[func()] }
+
+func (h *hook) set(do func()) { h.Store(&do) }
+
+func (h *hook) call() {
+	if do := h.Load(); do != nil {
+		(*do)()
+	}
+}
+
+func (r *reads) List(ctx context.Context, after string, limit int, keys bool) ([]*book.Account, error) {
+	r.listed.call()
+	return r.Engine.List(ctx, after, limit, keys)
+}
+
+func (r *reads) Entries(ctx context.Context, after, before store.EntryID, reverse bool, limit int) ([]book.LogEntry, error) {
+	r.entries.call()
+	return r.Engine.Entries(ctx, after, before, reverse, limit)
+}
+
+// overReads returns a gate on such an engine, and a client of it.
+func overReads(t *testing.T) (*reads, *controltest.Gate, *client.Client) {
+	t.Helper()
+	engine := &reads{Engine: memstore.New()}
+	g := controltest.Over(t, engine)
+	return engine, g, client.InProcess(g.InProcess())
+}
+
+func putAccounts(t *testing.T, g *controltest.Gate, n int) {
+	t.Helper()
+	for first := 0; first < n; first += store.MaxBatch {
+		var ids []string
+		for i := range min(store.MaxBatch, n-first) {
+			ids = append(ids, fmt.Sprintf("acc_%05d", first+i))
+		}
+		_, errs := g.Opened().ChangeAccounts(t.Context(), ids, func(_ int, a *store.Account, _ bool) error {
+			a.Plan, a.CreatedAt = "starter", controltest.Start
+			return nil
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func summaryOf(t *testing.T, c *client.Client) api.Summary {
+	t.Helper()
+	s, err := c.Summary(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestSummary has the names of today, and all that the document says.
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_2", `{"plan":"starter","disabled":true,"label":"ada@example.com"}`)
+	today := g.Policy().Calendar.At(g.Now()).Day
+	for endpoint, calls := range map[string]int64{"convert": 7, "gone": 2} {
+		if ok, err := g.Opened().Take(t.Context(), store.Call{Account: "acc_1", Endpoint: endpoint, Day: today, Cost: calls}, nil, nil); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	err := g.Opened().AddRefused(t.Context(), []store.Refused{
+		{Day: today, Code: "unauthenticated", Calls: 2}, {Day: today, Account: "acc_2", Endpoint: "convert", Code: "quota_exceeded", Calls: 3},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := controltest.Config()
+	config.Endpoints[1].Name, config.Endpoints[1].Rename, config.Endpoints[2].Ability = "exchange", []string{"convert"}, "exchange"
+	config.Plans[1].Limits = controltest.Limits(map[string]int64{"exchange": 10})
+	config.Plans[2].Limits = controltest.Limits(map[string]int64{"exchange": 10})
+	g.Configure(t, config)
+	got := fmt.Sprint(g.must(t, http.StatusOK, "GET", "/tollgate/summary", ""))
+	for _, want := range []string{
+		"accounts:2 ", "disabled:1 ", "at:2126-11-20T09:00:00Z", "map[calls:map[exchange:7 gone:2] day:2126-11-20 refused:map[quota_exceeded:3 unauthenticated:2]]",
+		"most_refused:[map[account:acc_2 calls:3 codes:map[quota_exceeded:3] label:ada@example.com plan:starter]]",
+		"map[account:acc_1 endpoint:exchange label: limit:10 period:day plan:starter remaining:3",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is not in %s", want, got)
+		}
+	}
+}
+
+// TestSummaryIsKept: a summary is made at most once a minute. An older one is
+// shown while the next one is made, unless it is an hour old.
+func TestSummaryIsKept(t *testing.T) {
+	t.Parallel()
+	engine, g, c := overReads(t)
+	putAccounts(t, g, 1)
+	first := summaryOf(t, c)
+	if first.Accounts != 1 {
+		t.Fatalf("got %d accounts", first.Accounts)
+	}
+	putAccounts(t, g, 2)
+	g.Advance(59 * time.Second)
+	engine.listed.set(func() { t.Error("a summary of the last minute was made again") })
+	if got := summaryOf(t, c); got.Accounts != 1 || !got.At.Equal(first.At) {
+		t.Errorf("within a minute: got %d accounts of %s", got.Accounts, got.At)
+	}
+	release := make(chan struct{})
+	engine.listed.set(func() { <-release })
+	g.Advance(time.Second)
+	for range 3 {
+		if got := summaryOf(t, c); got.Accounts != 1 { // while the next one waits
+			t.Errorf("after a minute: got %d accounts", got.Accounts)
+		}
+	}
+	close(release)
+	second := summaryOf(t, c)
+	for second.At.Equal(first.At) {
+		second = summaryOf(t, c)
+	}
+	if second.Accounts != 2 || !second.At.Equal(g.Now()) {
+		t.Errorf("the next one: got %d accounts of %s", second.Accounts, second.At)
+	}
+	putAccounts(t, g, 3)
+	for name, step := range map[string]time.Duration{"after an hour": time.Hour, "a clock that was set back": -2 * time.Hour} {
+		g.Advance(step)
+		if got := summaryOf(t, c); got.Accounts != 3 || !got.At.Equal(g.Now()) {
+			t.Errorf("%s: got %d accounts of %s", name, got.Accounts, got.At)
+		}
+	}
+}
+
+// TestSummaryIsMadeOnce: many requests wait for one summary. The deadline of a
+// client ends its wait and not the work.
+func TestSummaryIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	engine, arrived := &reads{Engine: memstore.New()}, make(chan struct{}, 100)
+	handler := control.New(arrivals{controltest.Over(t, engine), arrived}, slog.New(slog.DiscardHandler))
+	c, w := client.InProcess(handler), httptest.NewRecorder()
+	began, release := make(chan struct{}, 100), make(chan struct{})
+	engine.listed.set(func() {
+		began <- struct{}{}
+		<-release
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/tollgate/summary", nil))
+	}()
+	<-arrived
+	<-began
+	cancel()
+	<-gone
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" || !strings.Contains(w.Body.String(), `"code":"unavailable"`) {
+		t.Errorf("a client whose deadline is over: got %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	release <- struct{}{}
+	<-began // it reads on without the client
+	var wait sync.WaitGroup
+	const requests = 10
+	for range requests {
+		wait.Go(func() {
+			if got, err := c.Summary(t.Context()); err != nil || len(got.Days) != 30 {
+				t.Errorf("got %d days, %v", len(got.Days), err)
+			}
+		})
+	}
+	for range requests {
+		<-arrived
+	}
+	close(release)
+	wait.Wait()
+	// A request that waits late makes one more summary, with two reads.
+	if n := len(began); n >= 2*requests {
+		t.Errorf("%d reads of all accounts for %d requests", n, requests)
+	}
+}
+
+// arrivals is a gate that tells of each request.
+type arrivals struct {
+	*controltest.Gate
+	arrived chan struct{}
+}
+
+func (a arrivals) Now() time.Time {
+	a.arrived <- struct{}{}
+	return a.Gate.Now()
+}
+
+// TestSummaryFails: the store fails. No summary is kept, and the log says why.
+func TestSummaryFails(t *testing.T) {
+	t.Parallel()
+	g := controltest.Over(t, &brokenRows{Engine: memstore.New()})
+	c := client.InProcess(g.InProcess())
+	if _, err := c.Summary(t.Context()); !isUnavailable(err) || !strings.Contains(g.Log(), "the rows are gone") {
+		t.Errorf("got %v, logged %s", err, g.Log())
+	}
+}
+
+type brokenRows struct{ book.Engine }
+
+func (brokenRows) Scan(context.Context, int, ...book.Range) ([][]book.Row, error) {
+	return nil, errors.New("the rows are gone")
+}
+
+// hasWebhook is a gate with or without a webhook.
+type hasWebhook struct {
+	*controltest.Gate
+	has bool
+}
+
+func (h hasWebhook) HasWebhook() bool { return h.has }
+
+// TestSummaryChecks: the checks fail when the alerts fire, and say what to do.
+func TestSummaryChecks(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		noWebhook bool
+		event     time.Duration // its age, 0 for none
+		backup    time.Duration // its age, 0 for none
+		want      string
+	}{
+		"nothing": {false, 0, 0, "webhook true No event waits for delivery.|backup false No backup ever succeeded. Run systemctl status tollgate-backup.timer "},
+		"works": {
+			false, 15 * time.Minute, 26 * time.Hour,
+			"webhook true Events that wait for delivery: 1, the oldest for 15m0s.|backup true The last backup succeeded at 2126-11-19 07:00:00 UTC.",
+		},
+		"fails": {
+			false, 15*time.Minute + time.Second, 26*time.Hour + time.Second,
+			`webhook false Events that wait for delivery: 1, the oldest for 15m1s. Look for "posting an event" in the log. The receiver must answer with 2xx within 15 seconds. ` +
+				"The gate tries each event for 24 hours.|backup false The last backup succeeded at 2126-11-19 06:59:59 UTC. Run systemctl status tollgate-backup.timer ",
+		},
+		"no webhook": {true, time.Hour, time.Hour, "backup true The last backup succeeded at 2126-11-20 08:00:00 UTC."},
+	} {
+		g := controltest.New(t)
+		if test.event > 0 {
+			at := g.Now().Add(-test.event)
+			if _, _, err := g.Opened().AddEvent(t.Context(), store.Event{ID: "event_1", Type: "x", At: at, Due: at, Known: at.Add(48 * time.Hour), Body: []byte("{}"), Queued: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if test.backup > 0 {
+			if err := g.Opened().BackedUp(t.Context(), g.Now().Add(-test.backup)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		summary := summaryOf(t, client.InProcess(control.New(hasWebhook{g, !test.noWebhook}, slog.New(slog.DiscardHandler))))
+		var checks []string
+		for _, c := range summary.Checks {
+			checks = append(checks, fmt.Sprint(c.Name, " ", c.OK, " ", c.Message))
+		}
+		if got := strings.Join(checks, "|"); got != test.want && !(strings.HasSuffix(test.want, "timer ") && strings.HasPrefix(got, test.want)) {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// TestSlowPages: a page of a list ends early when the store is slow, and the next
+// page goes on there. No row is missing.
+func TestSlowPages(t *testing.T) {
+	t.Parallel()
+	engine, g, c := overReads(t)
+	const accounts, entries = 2500, 350
+	putAccounts(t, g, accounts)
+	err := errors.Join(g.Opened().Change(t.Context(), controltest.Start, []string{"acc_00000"}, func(_ int, a *book.Account) error {
+		for i := range entries {
+			a.Record(store.Entry{At: controltest.Start, Action: api.KeyCreate, Target: fmt.Sprint(i), ActorID: []string{"ada", "bob"}[i%2]})
+		}
+		return nil
+	})...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		took     time.Duration // each read of the store
+		accounts int           // pages
+		entries  int           // pages
+	}{
+		"quick": {0, 1, 1},
+		"slow":  {151 * time.Millisecond, 3, 4},
+	} {
+		engine.listed.set(func() { g.Advance(test.took) })
+		engine.entries.set(func() { g.Advance(test.took) })
+		pages := 0
+		_, err := client.All(func(after string) ([]api.Account, *string, error) {
+			pages++
+			page, err := c.FindAccounts(t.Context(), client.AccountFilter{Search: "nobody"}, after, 0)
+			return page.Accounts, page.Next, err
+		})
+		if err != nil || pages != test.accounts {
+			t.Errorf("%s: got %d pages of accounts, %v", name, pages, err)
+		}
+		found, err := client.All(func(after string) ([]api.Account, *string, error) {
+			page, err := c.FindAccounts(t.Context(), client.AccountFilter{Plan: "starter"}, after, 1000)
+			return page.Accounts, page.Next, err
+		})
+		if err != nil || len(found) != accounts {
+			t.Errorf("%s: got %d accounts, %v", name, len(found), err)
+		}
+		for _, newestFirst := range []bool{false, true} {
+			pages = 0
+			found, err := client.All(func(after string) ([]api.AuditEntry, *string, error) {
+				pages++
+				page, err := c.Audit(t.Context(), client.AuditFilter{Actor: "bob", NewestFirst: newestFirst}, after, 1000)
+				return page.Audit, page.Next, err
+			})
+			if err != nil || pages != test.entries || len(found) != entries/2 || (found[0].Target == "1") == newestFirst {
+				t.Errorf("%s, newest first %t: got %d entries on %d pages, %v", name, newestFirst, len(found), pages, err)
+			}
+		}
+	}
+}
