@@ -71,10 +71,15 @@ func (a *assets) add(name, mediaType string, content []byte) {
 }
 
 // loads returns what the pages of a section load: base.css and base.js, and
-// the files with the name of the section.
+// the files with the name of the section. The operator's pages show parts of the
+// others, so they load the files of those too.
 func (a *assets) loads(section, icon string) assetPaths {
 	l := assetPaths{Icon: a.path(icon)}
-	for _, name := range []string{"base", section} {
+	names := []string{"base", section}
+	if section == operatorSection {
+		names = []string{"base", "settings", "usage", section}
+	}
+	for _, name := range names {
 		if style, found := a.paths[name+".css"]; found {
 			l.Styles = append(l.Styles, style)
 		}

@@ -83,12 +83,12 @@ func readForm(w http.ResponseWriter, r *http.Request) error {
 // localPath returns the page to show after a sign-in: next if it is a page of
 // ours that needs a session, otherwise the default. A link must not lead to
 // another site. Browsers read "//host" and "/\host" as another site and skip
-// tabs; our paths have only letters, digits, "-", "_" and single slashes. The
+// tabs; our paths have only letters, digits, "-", "_", ".", "@" and single slashes. The
 // query keeps what the person chose, but not what a page was told about its
 // request.
 func localPath(next string) string {
 	next, query, _ := strings.Cut(next, "?")
-	for _, root := range []string{"/settings", usagePath} {
+	for _, root := range []string{"/settings", usagePath, operatorPath} {
 		if next == root || strings.HasPrefix(next, root+"/") && next == path.Clean(next) && !strings.ContainsFunc(next, isForeign) {
 			return next + chosen(query)
 		}
@@ -112,5 +112,5 @@ func chosen(query string) string {
 const maxQuery = 1000
 
 func isForeign(r rune) bool {
-	return r != '/' && r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	return !strings.ContainsRune("/_-.@", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }

@@ -39,7 +39,7 @@ func (s *site) usage(w http.ResponseWriter, r *http.Request, v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := v.page("My usage", "usage", v.usageView(document, refused))
+	p := v.page("My usage", "usage", v.usageView(document, sumBy(refused, func(r api.Refused) string { return r.Day })))
 	p.Updates = usagePath + "?" + backgroundParameter + "=1"
 	return s.views.show(w, http.StatusOK, "usage", p)
 }
@@ -49,20 +49,23 @@ func (s *site) usage(w http.ResponseWriter, r *http.Request, v *visit) error {
 var notRefused = []string{"internal", "unavailable", "upstream_timeout", "upstream_unreachable"}
 
 // refusedOf gets the refused calls of the account, by a limit or a permission.
-func (s *site) refusedOf(ctx context.Context, v *visit, days int) (refusedCalls, error) {
+func (s *site) refusedOf(ctx context.Context, v *visit, days int) ([]api.Refused, error) {
 	ctx, cancel := account.OfCall(ctx)
 	defer cancel()
 	rows, err := client.All(func(after string) ([]api.Refused, *string, error) {
 		page, err := s.Gate.Refused(ctx, days, v.who.ID, after, client.PageSize)
 		return page.Refused, page.Next, err
 	})
-	refused := refusedCalls{}
+	return slices.DeleteFunc(rows, func(r api.Refused) bool { return slices.Contains(notRefused, r.Code) }), err
+}
+
+// sumBy adds up refused calls by a part of their rows.
+func sumBy(rows []api.Refused, part func(api.Refused) string) map[string]int64 {
+	sums := map[string]int64{}
 	for _, row := range rows {
-		if !slices.Contains(notRefused, row.Code) {
-			refused[row.Day] += row.Calls
-		}
+		sums[part(row)] += row.Calls
 	}
-	return refused, err
+	return sums
 }
 
 // usageOf gets the usage of the account. An account that is unknown to the

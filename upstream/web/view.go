@@ -17,8 +17,8 @@ var templates embed.FS
 // page is the input of the frame around every page.
 type page struct {
 	Title string
-	// Section is the current entry of the menu: "settings", "usage", "docs" or
-	// empty.
+	// Section is the current entry of the menu: "settings", "usage", "docs",
+	// "operator" or empty.
 	// The page loads the style and the script of this name, if they exist.
 	Section string
 	// Email and Plan are empty without a session, or if they are unknown.
@@ -31,6 +31,8 @@ type page struct {
 	// Account is the id of the account, empty without a session. Forms send it:
 	// see visitFields.
 	Account string
+	// Operator is true for a person who may open the operator's pages.
+	Operator bool
 	// Notice confirms the last action.
 	Notice string
 	// Updates is the URL of the page's updates, if it updates itself.
@@ -50,6 +52,7 @@ func (v *visit) page(title, section string, body any) page {
 	p := page{Title: title, Section: section, Body: body}
 	if v != nil {
 		p.Email, p.Plan, p.Account, p.Notice, p.Portal = string(v.who.Email), v.plan.Name, v.who.ID, v.notice, v.session.Portal
+		p.Operator = v.who.Operator
 	}
 	return p
 }
@@ -72,6 +75,7 @@ var notices = map[string]string{
 	"ended":      "That browser is signed out.",
 	"draft":      "Nothing was changed yet. The form has what you filled in before.",
 	"signed-out": "You are signed out.",
+	"operator":   "Sign in again: the operator's pages need a sign-in of the last hour.",
 	"signed-up":  "Your account is ready.",
 	"closed":     "Your account is closed.",
 	"reset":      "Your password is changed. Sign in with the new password.",

@@ -94,7 +94,7 @@ func New(c Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages := s.guard(s.loadSession(s.sameOrigin(http.HandlerFunc(s.route))))
+	pages := s.guard(s.loadSession(s.sameOrigin(s.operatorsOnly(http.HandlerFunc(s.route)))))
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
 	mux.Handle("GET "+staticPrefix, s.views.assets.or(pages))
@@ -160,6 +160,7 @@ func (s *site) routes() *http.ServeMux {
 	s.routeKeys(mux)
 	mux.HandleFunc("GET "+usagePath, s.signedIn(s.usage))
 	s.routeDocs(mux)
+	s.routeOperator(mux)
 	return mux
 }
 

@@ -29,6 +29,8 @@ type Gate struct {
 	Address string
 	// Client asks it.
 	Client *client.Client
+	// Control has its store and its clock.
+	Control *controltest.Gate
 
 	server *httptest.Server
 	fault  atomic.Pointer[Fault]
@@ -63,7 +65,7 @@ func Start(t testing.TB) *Gate {
 			{Name: "business", Limits: map[string]*int64{"convert": new(int64(100000)), "rates": new(int64(1000))}},
 		},
 	})
-	g := &Gate{}
+	g := &Gate{Control: opened}
 	// A port of the test: after Stop, no other server gets it.
 	listener, err := net.Listen("tcp", "127.0.0.1:"+stack.FreePorts(t, 1)[0])
 	if err != nil {
