@@ -93,6 +93,7 @@ func (a *App) Handler(c Config, check func(r *http.Request, purpose string) erro
 		Logger:   a.logger,
 	}
 	var reference map[string]template.HTML
+	var missed func() int
 	if !c.NoRates {
 		provider, err := a.openRates()
 		if err != nil {
@@ -103,6 +104,7 @@ func (a *App) Handler(c Config, check func(r *http.Request, purpose string) erro
 			return nil, fmt.Errorf("preparing API: %w", err)
 		}
 		config.Rates, config.API, reference = provider, currencies, currencies.Reference
+		missed = func() int { return provider.Missed(time.Now()) }
 	}
 	pages, err := web.New(web.Config{
 		Accounts: a.accounts,
@@ -110,6 +112,7 @@ func (a *App) Handler(c Config, check func(r *http.Request, purpose string) erro
 		Gate:     a.client,
 		Site:     c.Site,
 		Docs:     reference,
+		Rates:    missed,
 		Now:      time.Now,
 		Logger:   a.logger,
 	})

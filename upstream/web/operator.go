@@ -1,12 +1,15 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
@@ -19,47 +22,52 @@ const (
 	// operatorFor is how long after a sign-in a session opens the operator's
 	// pages.
 	operatorFor = time.Hour
-
-	// operatorRows is the number of rows on a page of a list.
-	operatorRows = 50
 )
 
 // routeOperator adds the pages of operators: see operatorsOnly.
 func (s *site) routeOperator(mux *http.ServeMux) {
 	const one = accountsPath + "/{account}"
+	mux.HandleFunc("GET "+operatorPath, s.signedInAlone(s.today))
+	mux.HandleFunc("GET "+accountsPath, s.signedIn(s.findAccounts))
+	mux.HandleFunc("GET "+operatorPath+"/audit", s.signedIn(s.audit))
+	mux.HandleFunc("GET "+operatorPath+"/try", s.signedIn(s.try))
+	mux.HandleFunc("POST "+operatorPath+"/try", s.signedIn(s.try))
 	mux.HandleFunc("GET "+one, s.signedIn(s.operatorAccount))
-	mux.HandleFunc("GET "+one+"/{action}", s.signedIn(s.actionForm))
-	mux.HandleFunc("POST "+one+"/{action}", s.signedIn(s.act))
+	mux.HandleFunc("GET "+one+"/{action}", s.signedIn(s.action))
+	mux.HandleFunc("POST "+one+"/{action}", s.signedIn(s.action))
 }
 
 // operatorsOnly guards all addresses below /operator. For a person who is no
 // operator, they are as unknown as any other address, also for a form, which is
 // not read. An operator has to sign in anew after an hour. Each request asks the
-// database, so a person who is no longer an operator is refused at once.
+// database, so a person who is no longer an operator is refused at once. Without
+// an answer of the database, nobody passes.
 func (s *site) operatorsOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		current, found := s.sessions.Current(r.Context())
-		if !found || r.URL.Path != operatorPath && !strings.HasPrefix(r.URL.Path, operatorPath+"/") {
+		if r.URL.Path != operatorPath && !strings.HasPrefix(r.URL.Path, operatorPath+"/") {
 			next.ServeHTTP(w, r)
 			return
 		}
-		who, err := s.Accounts.Identify(r.Context(), current.AccountID)
+		v, err := s.begin(r)
+		if errors.Is(err, errSignedOut) {
+			err = s.askToSignIn(w, r)
+			v = nil
+		}
 		switch {
-		case errors.Is(err, account.ErrNotFound) || err == nil && who.Version != current.Version:
-			next.ServeHTTP(w, r) // begin ends the session
-			return
-		case err == nil && !who.Operator:
-			err = errNotFound
-		case err == nil && s.Now().Sub(current.CreatedAt) >= operatorFor:
-			if err = s.sessions.Close(w, r); err == nil {
-				redirect(w, loginPath, url.Values{"next": {localPath(r.URL.RequestURI())}, "done": {"operator"}})
+		case v == nil && err == nil: // it leads to the sign-in
+		case v == nil:
+			s.fail(w, r, nil, err)
+		case v.who.Operator && s.Now().Sub(v.session.CreatedAt) < operatorFor:
+			next.ServeHTTP(w, r)
+		case !v.who.Operator:
+			s.fail(w, r, v, errNotFound)
+		default:
+			if err := s.sessions.Close(w, r); err != nil {
+				s.fail(w, r, v, err)
 				return
 			}
-		case err == nil:
-			next.ServeHTTP(w, r)
-			return
+			redirect(w, loginPath, url.Values{"next": {localPath(r.URL.RequestURI())}, "done": {"operator"}})
 		}
-		s.fail(w, r, s.visitor(r), err)
 	})
 }
 
@@ -67,62 +75,84 @@ func (s *site) operatorsOnly(next http.Handler) http.Handler {
 type subject struct {
 	api.Account
 	// Email is empty for an account without a password here.
-	Email   account.Email
-	Created moment
-	State   state
+	Email account.Email
 	// visit is for reading what the account's own person can read.
-	visit *visit
+	*visit
 }
 
 // Name is the label, or the id of an account without one.
-func (of *subject) Name() string {
-	if of.Label != "" {
-		return of.Label
-	}
-	return of.Account.Account
-}
+func (of *subject) Name() string { return cmp.Or(of.Label, of.Account.Account) }
 
 // Path is the address of the account's page.
 func (of *subject) Path() string { return accountsPath + "/" + of.Account.Account }
+
+// Time formats a time.
+func (v *visit) Time(t time.Time) moment { return v.clock.moment(t) }
 
 // subject returns the account in the path.
 func (s *site) subject(r *http.Request, v *visit) (*subject, error) {
 	ctx, cancel := account.OfCall(r.Context())
 	defer cancel()
 	known, err := s.Gate.Account(ctx, r.PathValue("account"))
-	if errors.Is(err, api.ErrInvalidAccount) {
-		err = errNotFound
-	}
 	if err != nil {
 		return nil, err
 	}
+	of := v.subject(known)
 	who, err := s.Accounts.Identify(ctx, known.Account)
-	if errors.Is(err, account.ErrNotFound) {
+	if of.Email = who.Email; errors.Is(err, account.ErrNotFound) {
 		err = nil
 	}
-	of := v.subject(known)
-	of.Email = who.Email
 	return of, err
 }
 
 func (v *visit) subject(known api.Account) *subject {
-	of := &subject{Account: known, Created: v.clock.moment(known.CreatedAt), State: state{"ok", "Active"}, visit: new(*v)}
-	of.visit.who.ID, of.visit.plan = known.Account, planOf(v.plans, known.Plan)
-	if known.Disabled {
-		of.State = state{"over", "Disabled"}
-	}
+	of := &subject{Account: known, visit: new(*v)}
+	of.who.ID, of.plan = known.Account, planOf(v.plans, known.Plan)
 	return of
 }
 
-// selection is a field with options, and the one that is chosen.
+// fields are the values of a form, and the options of those with options.
+type fields struct {
+	url.Values
+	options map[string][]choice
+}
+
+// selection is a field with options.
 type selection struct {
 	Name, Value string
 	Choices     []choice
 }
 
-func planChoices(plans api.Plans) (choices []choice) {
-	for _, p := range plans.Plans {
-		choices = append(choices, choice{p.Name, p.Name})
+// Select is the field with a name.
+func (f fields) Select(name string) selection { return selection{name, f.Get(name), f.options[name]} }
+
+func (v *visit) fields(values url.Values) fields {
+	f := fields{values, map[string][]choice{
+		"period": periods, "state": {{"", "all"}, {"active", "active"}, {"disabled", "disabled"}},
+		"method": {{"GET", "GET"}, {"POST", "POST"}, {"PUT", "PUT"}, {"PATCH", "PATCH"}, {"DELETE", "DELETE"}, {"HEAD", "HEAD"}},
+	}}
+	for _, p := range v.plans.Plans {
+		f.options["plan"] = append(f.options["plan"], choice{p.Name, p.Name})
 	}
-	return choices
+	for _, e := range v.plans.Endpoints {
+		f.options["endpoint"] = append(f.options["endpoint"], choice{e.Name, e.Name})
+	}
+	return f
+}
+
+// mistake is a value that a person can mend.
+func mistake(advice string) error {
+	return problem{Status: http.StatusUnprocessableEntity, Advice: advice}
+}
+
+// adviceOf says why a form was not accepted. It is empty for other errors.
+func adviceOf(err error) string {
+	if shown, ok := errors.AsType[problem](err); ok && shown.Status == http.StatusUnprocessableEntity {
+		return shown.Advice
+	}
+	refused, ok := errors.AsType[*apierror.Error](err)
+	if ok && slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusConflict}, refused.Status) {
+		return refused.Message
+	}
+	return ""
 }

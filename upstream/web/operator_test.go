@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -94,6 +95,29 @@ func TestOperatorActions(t *testing.T) {
 		}
 		p.get(a.location).has(t, http.StatusOK, `role="status"`, step.shows, reason)
 	}
+}
+
+// The page of an account with as many keys as it can have is small. It leads to
+// all keys.
+func TestOperatorManyKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ada := w.add("ada@example.com", "starter")
+	for i := range 100 {
+		if _, err := w.gate.Client.CreateKey(t.Context(), ada.ID, api.KeyRequest{Name: fmt.Sprint("key ", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 30 {
+		w.call(ada.ID, "convert", 1)
+	}
+	p, _ := w.operator()
+	page := p.get(accountPage(ada.ID))
+	page.has(t, http.StatusOK, "key 99<", "Show 60 older keys")
+	if strings.Contains(page.body, "key 59<") || len(page.body) > 50<<10 {
+		t.Errorf("%d bytes, or shows an older key", len(page.body))
+	}
+	p.get(accountPage(ada.ID)+"?keys=all").has(t, http.StatusOK, "key 99<", "key 0<")
 }
 
 // A credit is made once, also if its form is sent twice.
@@ -272,12 +296,14 @@ func TestOperatorActionsAreGuarded(t *testing.T) {
 		t.Errorf("a link fills in the form: got %d", a.status)
 	}
 	for path, target := range map[string]string{"/revoke": key, "/clear": "convert/day"} {
-		p.get(at+path+"?target="+target).has(t, http.StatusNotFound)
 		p.post(at+path, "target", target, "reason", "r").has(t, http.StatusNotFound)
 		p.get(accountPage(bob.ID)+path+"?target="+target).has(t, http.StatusOK)
 	}
-	for _, path := range []string{at + "/delete", at + "/", at + "/plan/x", "/operator/accounts/unknown", "/operator/accounts/..%2Fplans", "/operator/accounts/%3Cb%3E"} {
+	for _, path := range []string{at + "/revoke?target=" + key, at + "/delete", at + "/", at + "/plan/x", "/operator/accounts/unknown"} {
 		p.get(path).has(t, http.StatusNotFound)
+	}
+	for _, id := range []string{"..%2Fplans", "%3Cb%3E"} {
+		p.get(accountPage(id)).has(t, http.StatusBadRequest)
 	}
 	if w.last(ada.ID, 1)[0].ID != before || len(w.keys(bob.ID)) != 1 {
 		t.Error("something was changed")
@@ -296,8 +322,11 @@ func TestOperatorPagesEscape(t *testing.T) {
 	if _, err := w.gate.Client.CreateKey(client.WithActor(t.Context(), `"><script>`), "shop-7", api.KeyRequest{Name: `"><script>k</script>`}); err != nil {
 		t.Fatal(err)
 	}
+	g := w.gate.Control
+	g.Opened().Record(store.Record{Account: "shop-7", At: g.Now(), Endpoint: "convert", Method: "GET", Path: "/api/<script>alert('path')", Status: 200})
 	p, _ := w.operator()
 	at := accountPage("shop-7")
+	p.get(at).has(t, http.StatusOK, "/api/&lt;script&gt;alert")
 	if a := p.post(at+"/limit", "endpoint", "convert", "calls", "7", "period", "month", "until", "2099-12-31", "reason", hostile); a.status != http.StatusSeeOther {
 		t.Fatal(a.body)
 	}

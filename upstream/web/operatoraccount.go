@@ -1,13 +1,17 @@
 package web
 
 import (
-	"cmp"
 	"context"
-	"maps"
+	"crypto/rand"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
-	"github.com/dustin/go-humanize"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -18,107 +22,193 @@ import (
 const (
 	operatorCalls   = 20 // recent calls on the page of an account
 	operatorEntries = 10 // entries of the audit log there
+	operatorKeys    = 40 // keys there, unless all are asked for
 )
 
 // sheet is an account as an operator sees it.
 type sheet struct {
 	*subject
 	Limits    meters
-	Overrides []overrideRow
-	// Credits are the calls of the last days that were given back.
-	Credits []creditRow
+	Overrides []api.Override
+	// Credits are the days with calls that were given back, and Refused the refused
+	// calls of the last week by code.
+	Credits []api.UsageDay
+	Refused map[string]int64
 	Keys    keysView
-	// Refused is the number of refused calls of the last week by code.
-	Refused []tally
-	Calls   []callRow
-	Entries []entryRow
+	// OlderKeys is the number of keys that are not shown.
+	OlderKeys int
+	Calls     []callRow
+	Entries   []entryRow
 }
 
-type overrideRow struct {
-	Target, Covers, Text, Reason string
-	Ends                         *moment
-}
-
-type creditRow struct{ Day, Endpoint, Calls string }
-
-// tally is a number with its name.
-type tally struct{ Name, Count string }
-
+// operatorAccount asks the gate for all about an account at once.
 func (s *site) operatorAccount(w http.ResponseWriter, r *http.Request, v *visit) error {
 	of, err := s.subject(r, v)
 	if err != nil {
 		return err
 	}
-	view, err := s.sheet(r.Context(), of)
-	if err != nil {
-		return err
-	}
-	p := v.page(of.Name(), operatorSection, view)
-	p.Notice = operatorActions[r.URL.Query().Get("done")].Done
-	return s.views.show(w, http.StatusOK, "operatoraccount", p)
-}
-
-// sheet asks the gate for all about an account at once.
-func (s *site) sheet(ctx context.Context, of *subject) (*sheet, error) {
 	var (
-		id        = of.Account.Account
 		document  api.UsageDocument
 		overrides []api.Override
 		keys      []api.Key
 		refused   []api.Refused
 		log       api.AuditPage
 	)
-	ctx, cancel := account.OfCall(ctx)
+	ctx, cancel := account.OfCall(r.Context())
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { document, err = s.usageOf(ctx, of.visit, historyDays); return err })
-	group.Go(func() (err error) { overrides, err = s.Gate.Limits(ctx, id); return err })
+	group.Go(func() (err error) { overrides, err = s.Gate.Limits(ctx, of.Account.Account); return err })
 	group.Go(func() (err error) { keys, err = s.keyList(ctx, of.visit, false); return err })
 	group.Go(func() (err error) { refused, err = s.refusedOf(ctx, of.visit, recentDays); return err })
-	group.Go(func() (err error) {
-		log, err = s.Gate.Audit(ctx, client.AuditFilter{Account: id, NewestFirst: true}, "", operatorEntries)
-		return err
-	})
+	filter := client.AuditFilter{Account: of.Account.Account, NewestFirst: true}
+	group.Go(func() (err error) { log, err = s.Gate.Audit(ctx, filter, "", operatorEntries); return err })
 	if err := group.Wait(); err != nil {
-		return nil, err
+		return err
 	}
-	view := &sheet{subject: of, Entries: of.visit.entryRows(log.Audit)}
-	view.Refused = tallies(sumBy(refused, func(r api.Refused) string { return r.Code }))
+	view := newSheet(of, document, overrides, keys, refused, log.Audit)
+	if older := len(keys) - operatorKeys; older > 0 && !r.URL.Query().Has("keys") {
+		view.Keys.Keys, view.OlderKeys = view.Keys.Keys[:operatorKeys], older
+	}
+	p := v.page(of.Name(), operatorSection, view)
+	p.Notice = operatorActions[r.URL.Query().Get("done")].Done
+	return s.views.show(w, http.StatusOK, "operatoraccount", p)
+}
+
+func newSheet(of *subject, document api.UsageDocument, overrides []api.Override, keys []api.Key, refused []api.Refused, log []api.AuditEntry) *sheet {
+	view := &sheet{
+		subject: of, Limits: of.meters(document), Overrides: overrides, Entries: of.entryRows(log),
+		Calls:   of.callRows(document.RecentCalls[:min(len(document.RecentCalls), operatorCalls)]),
+		Credits: slices.DeleteFunc(document.Days, func(d api.UsageDay) bool { return len(d.Credited) == 0 }),
+		Refused: sumBy(refused, func(r api.Refused) string { return r.Code }),
+	}
+	for i := range view.Entries {
+		view.Entries[i].Account = "" // the page has it
+	}
 	view.Keys.fill(of.visit, keys)
-	view.setOverrides(overrides)
-	view.setUsage(document)
-	return view, nil
+	return view
 }
 
-func (view *sheet) setUsage(document api.UsageDocument) {
-	view.Limits = view.visit.meters(document)
-	view.Calls = view.visit.callRows(document.RecentCalls[:min(len(document.RecentCalls), operatorCalls)])
-	for _, day := range slices.Backward(document.Days) {
-		for _, endpoint := range slices.Sorted(maps.Keys(day.Credited)) {
-			view.Credits = append(view.Credits, creditRow{shortDay(day.Day), endpoint, humanize.Comma(day.Credited[endpoint])})
-		}
-	}
+// operatorAction is a change that an operator can make to an account.
+type operatorAction struct {
+	// Title is also the text of the button. Effect is what will happen, and Done
+	// confirms it.
+	Title, Effect, Done string
 }
 
-func (view *sheet) setOverrides(overrides []api.Override) {
-	for _, o := range overrides {
-		row := overrideRow{Target: o.Endpoint + "/" + o.Period, Covers: covers(o.Endpoint), Text: "unlimited calls " + per(o.Period), Reason: o.Reason}
-		if o.Limit != nil {
-			row.Text = limitText(*o.Limit, o.Period)
-		}
-		if o.ExpiresAt != nil {
-			row.Ends = new(view.visit.clock.moment(*o.ExpiresAt))
-		}
-		view.Overrides = append(view.Overrides, row)
-	}
+var operatorActions = map[string]operatorAction{
+	"plan":    {"Change the plan", "The new plan applies from the next call. Overrides stay, and the calls of today and of this month still count.", "The plan is changed. It applies from the next call."},
+	"limit":   {"Override a limit", "From the next call to the end of the last day, this limit replaces that of the plan. It gives no access to an endpoint that the plan does not have.", "The limit is overridden. It applies from the next call."},
+	"clear":   {"Clear the override", "From the next call, the limit of the plan applies again.", "The override is cleared. The limit of the plan applies from the next call."},
+	"credit":  {"Give calls back", "The calls no longer count in the limits, and bills show them as given back. At most the calls of that day can be given back.", "The calls are given back, at most those of that day."},
+	"disable": {"Disable the account", "All keys and login tokens are refused from the next call on, and the person is signed out here. Nothing is deleted.", "The account is disabled. Its calls are refused."},
+	"enable":  {"Enable the account", "The keys that are not revoked work again from the next call on, and the person can sign in.", "The account is enabled. Its keys work again."},
+	"revoke":  {"Revoke the key", "The key stops working at once. You cannot undo this. Programs that use it are refused at their next call.", "The key is revoked. It no longer works."},
+	"reset":   {Title: "Make a reset link", Effect: "The next page shows a link, once. With it the person sets a new password, without the current one. It works once, for 30 minutes. Older reset links end."},
+	"link":    {Title: "Make a sign-in link", Effect: "The next page shows a link, once. It opens Settings and My usage of this account, without an e-mail and a password. It works once, for 5 minutes."},
 }
 
-// tallies returns numbers by their names, greatest first.
-func tallies(counts map[string]int64) (rows []tally) {
-	names := slices.Sorted(maps.Keys(counts))
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
-	for _, name := range names {
-		rows = append(rows, tally{name, humanize.Comma(counts[name])})
+// actionForm is the form of an action.
+type actionForm struct {
+	operatorAction
+	*subject
+	fields
+	// Target is the key to revoke, or the override to clear. Link is what was made.
+	Action, Target, Problem, Link string
+	// Today is the last day for a credit, and the first for the end of an override.
+	Today, Zone string
+}
+
+// action shows the form of the action in the path, and makes its change. Its
+// reason goes into the audit log.
+func (s *site) action(w http.ResponseWriter, r *http.Request, v *visit) error {
+	of, err := s.subject(r, v)
+	if err != nil {
+		return err
 	}
-	return rows
+	f := newAction(of, r.PathValue("action"), r.PostForm)
+	if f.Title == "" || f.Action == "reset" && of.Email == "" {
+		return errNotFound
+	}
+	if r.Method != http.MethodPost {
+		f.Values = url.Values{"target": r.URL.Query()["target"], "plan": {of.Plan}, "period": {perDay}, "day": {f.Today}, "id": {rand.Text()}}
+	}
+	f.Target = f.Get("target")
+	if f.Action == "revoke" {
+		r.SetPathValue("id", f.Target)
+		key, err := s.liveKey(r, of.visit)
+		if err != nil {
+			return err
+		}
+		f.Target = key.Name + " (" + key.Hint + ")"
+	}
+	status := http.StatusOK
+	if r.Method == http.MethodPost {
+		f.Link, err = untilDone(r.Context(), func(ctx context.Context) (string, error) { return s.make(ctx, f) })
+		switch f.Problem = adviceOf(err); {
+		case f.Problem != "":
+			status = http.StatusUnprocessableEntity
+		case err != nil:
+			return err
+		case f.Link == "":
+			redirect(w, f.Path(), url.Values{"done": {f.Action}})
+			return nil
+		}
+	}
+	return s.views.show(w, status, "operatoraction", v.page(f.Title, operatorSection, f))
+}
+
+func newAction(of *subject, name string, values url.Values) *actionForm {
+	f := &actionForm{
+		operatorAction: operatorActions[name], subject: of, fields: of.visit.fields(values), Action: name,
+		Today: of.clock.now.In(of.clock.zone).Format(time.DateOnly), Zone: of.plans.Timezone,
+	}
+	if name == "limit" {
+		f.options["endpoint"] = append(f.options["endpoint"], choice{api.All, "all endpoints"})
+	}
+	return f
+}
+
+// make makes the change of a form. The link that it returns is shown once.
+func (s *site) make(ctx context.Context, f *actionForm) (link string, err error) {
+	id, reason := f.Account.Account, strings.TrimSpace(f.Get("reason"))
+	if n := utf8.RuneCountInString(reason); n == 0 || n > api.MaxReason || strings.ContainsFunc(reason, unicode.IsControl) {
+		return "", mistake("Give a reason of 1 to 200 characters, all of them visible.")
+	}
+	ctx = client.WithReason(ctx, reason)
+	switch f.Action {
+	case "plan":
+		_, err = s.Gate.PutAccount(ctx, id, api.AccountChange{Plan: new(f.Get("plan"))})
+	case "disable", "enable":
+		_, err = s.Gate.PutAccount(ctx, id, api.AccountChange{Disabled: new(f.Action == "disable")})
+	case "limit":
+		// The limit and its last day are read as in the form of a key.
+		form := keyForm{Until: f.Get("until"), Limits: []limitRow{{Endpoint: f.Get("endpoint"), Limit: f.Get("calls"), Period: f.Get("period")}}}
+		limit, end := form.limits()[0], f.lastDay(&form)
+		if form.Problem != "" {
+			return "", mistake(form.Problem)
+		}
+		_, err = s.Gate.SetLimit(ctx, id, limit.Endpoint, limit.Period, api.OverrideRequest{Limit: &limit.Limit, ExpiresAt: end, Reason: reason})
+	case "clear":
+		endpoint, period, _ := strings.Cut(f.Target, "/")
+		err = s.Gate.ClearLimit(ctx, id, endpoint, period)
+	case "credit":
+		calls, noNumber := strconv.ParseInt(strings.ReplaceAll(f.Get("calls"), ",", ""), 10, 64)
+		if noNumber != nil {
+			return "", mistake("Enter a whole number of calls, such as 100.")
+		}
+		// With its id, a form that is sent twice gives nothing back again.
+		_, err = s.Gate.Credit(ctx, id, api.CreditRequest{Endpoint: f.Get("endpoint"), Calls: calls, Day: f.Get("day"), ID: f.Get("id")})
+	case "revoke":
+		err = s.Gate.RevokeKey(ctx, id, f.Get("target"))
+	case "reset":
+		if err = s.Gate.Note(ctx, id, api.ResetCreate); err == nil {
+			link, err = s.Accounts.NewReset(ctx, id)
+			link = s.Address.JoinPath("reset", link).String()
+		}
+	case "link":
+		made, err := s.Gate.Portal(ctx, id)
+		return made.URL, err
+	}
+	return link, err
 }

@@ -35,7 +35,7 @@ func problemStory(err error, plan string) story {
 // stories are all states of all pages.
 func stories() map[string]story {
 	all := map[string]story{}
-	for _, some := range []map[string]story{accountStories(), keyStories(), usageStories(), docsStories(), problemStories()} {
+	for _, some := range []map[string]story{accountStories(), keyStories(), usageStories(), docsStories(), problemStories(), operatorStories()} {
 		maps.Copy(all, some)
 	}
 	return all

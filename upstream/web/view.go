@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 )
 
 //go:embed template/*.html
@@ -112,6 +114,7 @@ func newViews(brand Brand, docs bool) (*views, error) {
 	functions := template.FuncMap{
 		"brand": func() Brand { return brand },
 		"docs":  func() bool { return docs },
+		"comma": humanize.Comma, "covers": covers, "limitText": limitText,
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(strings.TrimPrefix(file, "template/"), ".html")

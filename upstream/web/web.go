@@ -44,6 +44,10 @@ type Config struct {
 	// them at /docs. Empty for none.
 	Docs map[string]template.HTML
 
+	// Rates tells how many publications of the bank the rates lack. Nil without
+	// the currency API.
+	Rates func() int
+
 	// Now is the clock.
 	Now func() time.Time
 

@@ -1,0 +1,178 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+)
+
+// listRows is the number of rows on a page of a list.
+const listRows = 50
+
+// listView is a page of a list that a query selects.
+type listView struct {
+	fields
+	// Next is the address of the next page, or empty. With Partial, this one is not
+	// full: the gate examines a part of the accounts at a time.
+	Next     string
+	Partial  bool
+	Accounts []*subject
+	Entries  []entryRow
+}
+
+// follow sets the address of the next page.
+func (l *listView) follow(path string, after *string) {
+	if after != nil {
+		query := maps.Clone(l.Values)
+		query.Set("after", *after)
+		l.Next = path + "?" + query.Encode()
+	}
+}
+
+// findAccounts lists the accounts that a query selects.
+func (s *site) findAccounts(w http.ResponseWriter, r *http.Request, v *visit) error {
+	view := &listView{fields: v.fields(r.URL.Query())}
+	view.options["plan"] = slices.Insert(view.options["plan"], 0, choice{"", "all"})
+	filter := client.AccountFilter{Plan: view.Get("plan"), Search: strings.TrimSpace(view.Get("search"))}
+	if wanted := view.Get("state"); wanted != "" {
+		filter.Disabled = new(wanted == "disabled")
+	}
+	ctx, cancel := account.OfCall(r.Context())
+	defer cancel()
+	page, err := s.Gate.FindAccounts(ctx, filter, view.Get("after"), listRows)
+	if err != nil {
+		return err
+	}
+	for _, known := range page.Accounts {
+		view.Accounts = append(view.Accounts, v.subject(known))
+	}
+	view.Partial = page.Next != nil && len(page.Accounts) < listRows
+	view.follow(accountsPath, page.Next)
+	return s.views.show(w, http.StatusOK, "operatoraccounts", v.page("Accounts", operatorSection, view))
+}
+
+// audit lists the entries of the audit log that a query selects, newest first.
+func (s *site) audit(w http.ResponseWriter, r *http.Request, v *visit) error {
+	view := &listView{fields: v.fields(r.URL.Query())}
+	filter := client.AuditFilter{
+		Account: strings.TrimSpace(view.Get("account")), Actor: strings.TrimSpace(view.Get("actor")), NewestFirst: true,
+		Since: v.midnight(view.Get("from"), 0), Until: v.midnight(view.Get("to"), 1),
+	}
+	ctx, cancel := account.OfCall(r.Context())
+	defer cancel()
+	page, err := s.Gate.Audit(ctx, filter, view.Get("after"), listRows)
+	if err != nil {
+		return err
+	}
+	view.Entries = v.entryRows(page.Audit)
+	view.follow(operatorPath+"/audit", page.Next)
+	return s.views.show(w, http.StatusOK, "operatoraudit", v.page("Audit", operatorSection, view))
+}
+
+// midnight is when a day begins, or one some days later. The gate refuses what is
+// no date.
+func (v *visit) midnight(text string, later int) string {
+	if day, err := time.ParseInLocation(time.DateOnly, text, v.clock.zone); err == nil {
+		return day.AddDate(0, 0, later).Format(time.RFC3339)
+	}
+	return text
+}
+
+// entryRow is an entry of the audit log.
+type entryRow struct {
+	api.AuditEntry
+	At      moment
+	Changes []valueChange
+}
+
+// valueChange is a member that changed, as text. Without a value it is empty.
+type valueChange struct{ Name, Before, After string }
+
+func (v *visit) entryRows(entries []api.AuditEntry) (rows []entryRow) {
+	for _, e := range entries {
+		var before, after map[string]json.RawMessage
+		// null leaves its map empty.
+		_, _ = json.Unmarshal(e.Before, &before), json.Unmarshal(e.After, &after)
+		row, all := entryRow{AuditEntry: e, At: v.clock.moment(e.At)}, map[string]json.RawMessage{}
+		maps.Copy(all, before)
+		maps.Copy(all, after)
+		delete(all, "account") // the entry has it
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			c := valueChange{name, valueText(before[name]), valueText(after[name])}
+			if !bytes.Equal(before[name], after[name]) && c.Before+c.After != "" {
+				row.Changes = append(row.Changes, c)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// valueText returns a JSON value as text, empty for null.
+func valueText(value json.RawMessage) (text string) {
+	if value == nil || json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	return string(value)
+}
+
+// tryView is the page that explains what the gate would answer to a request.
+// Found is nil before there is one.
+type tryView struct {
+	*visit
+	fields
+	Problem string
+	Found   *api.Explanation
+}
+
+// try explains a request. It is a form, so that no log of addresses has the
+// path, nor a token that a person enters by mistake.
+func (s *site) try(w http.ResponseWriter, r *http.Request, v *visit) error {
+	view, status := tryView{visit: v, fields: v.fields(r.PostForm)}, http.StatusOK
+	if r.Method != http.MethodPost {
+		view.Values = url.Values{"account": r.URL.Query()["account"]}
+	} else {
+		found, err := s.explain(r.Context(), view.fields)
+		if view.Problem = adviceOf(err); view.Problem != "" {
+			status = http.StatusUnprocessableEntity
+		} else if err != nil {
+			return err
+		} else {
+			view.Found = &found
+		}
+	}
+	return s.views.show(w, status, "operatortry", v.page("Try a request", operatorSection, view))
+}
+
+// explain asks the gate. The account can be a label.
+func (s *site) explain(ctx context.Context, f fields) (found api.Explanation, err error) {
+	ctx, cancel := account.OfCall(ctx)
+	defer cancel()
+	field := func(name string) string { return strings.TrimSpace(f.Get(name)) }
+	q := client.Question{Method: field("method"), Target: field("target"), Key: field("key")}
+	if name := field("account"); name != "" {
+		accounts, err := s.Gate.LookUpAccount(ctx, name)
+		if err != nil {
+			return found, err
+		}
+		if len(accounts) != 1 {
+			return found, mistake("There is not one account with this id or e-mail. Search for it in Accounts.")
+		}
+		q.Account = accounts[0].Account
+	}
+	if found, err = s.Gate.Explain(ctx, q); errors.Is(err, api.ErrNoKey) {
+		err = mistake("There is no key with this id. The page of an account has the ids of its keys.")
+	}
+	return found, err
+}
