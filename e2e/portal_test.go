@@ -1,0 +1,101 @@
+package e2e_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+)
+
+// TestPortal: a customer who is signed in at another site comes to the web
+// pages by the program that docs/customers.md shows. Neither account nor
+// password is in upstream.
+func TestPortal(t *testing.T) { stack.Forms(t, portal) }
+
+func portal(t *testing.T, form ...string) {
+	s := stack.Start(t, stack.Shipped(t), form...)
+	s.Tollgate("account", "set", "acc_1", "--plan", "starter", "--label", "Ada Lovelace")
+	site := startSite(t, s)
+	jar, err := cookiejar.New(nil)
+	must(t, err)
+	browser := &http.Client{Jar: jar}
+	open := func(url string) (*http.Response, string) {
+		t.Helper()
+		request, err := http.NewRequest(http.MethodGet, url, nil)
+		must(t, err)
+		if strings.HasPrefix(url, site) {
+			request.Header.Set("Cookie", "session=of-ada")
+		}
+		response, err := browser.Do(request)
+		must(t, err)
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		must(t, err)
+		return response, string(body)
+	}
+	response, body := open(site + "/usage")
+	if response.StatusCode != http.StatusOK || !strings.HasPrefix(response.Request.URL.String(), s.Address+"/settings/keys") || !strings.Contains(body, "Ada Lovelace") {
+		t.Errorf("the site led to %s: %d %s", response.Request.URL, response.StatusCode, body)
+	}
+	if response, body := open(s.Address + "/usage"); response.StatusCode != http.StatusOK || !strings.Contains(body, "convert") {
+		t.Errorf("My usage: %d %s", response.StatusCode, body)
+	}
+	spent := regexp.MustCompile(`\S+/portal\?link=\S+`).FindString(s.Tollgate("account", "link", "acc_1"))
+	if response, _ := open(spent); response.StatusCode != http.StatusOK {
+		t.Errorf("the link of the command got %d", response.StatusCode)
+	}
+	if response, _ := open(spent); response.StatusCode != http.StatusGone {
+		t.Errorf("a spent link got %d", response.StatusCode)
+	}
+	s.Stop()
+	_, token, _ := strings.Cut(spent, "link=")
+	if log := read(t, s.AccessLog()) + s.Log(); token == "" || strings.Contains(log, token) {
+		t.Errorf("a log has the link %q", spent)
+	}
+}
+
+// startSite runs the program of docs/customers.md until the test ends.
+func startSite(t *testing.T, s *stack.Stack) (address string) {
+	t.Helper()
+	program := ""
+	for _, block := range blocks.FindAllStringSubmatch(read(t, filepath.Join(stack.Root(), "docs", "customers.md")), -1) {
+		if block[1] == "python" {
+			program = block[2]
+		}
+	}
+	port := stack.FreePorts(t, 1)[0]
+	cmd := exec.Command("python3", "-c", program)
+	cmd.Env = append(os.Environ(), "PORT="+port, "SESSION=of-ada", "TOLLGATE_SECRET="+stack.Secret, "TOLLGATE_CONTROL="+strings.TrimPrefix(s.Control(), "http://"))
+	output := &stack.Output{}
+	cmd.Stdout, cmd.Stderr = output, output
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		if t.Failed() {
+			t.Logf("the output of the site:\n%s", output)
+		}
+	})
+	address = "http://127.0.0.1:" + port
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		response, err := http.Get(address)
+		if err == nil {
+			response.Body.Close()
+			if response.StatusCode != http.StatusNotFound {
+				t.Errorf("without a session, the site answered %d", response.StatusCode)
+			}
+			return address
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the site does not answer: %v", err)
+		}
+	}
+}
