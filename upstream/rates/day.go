@@ -143,33 +143,24 @@ func (d Day) Convert(from, to currency.Code, amount Decimal) (Conversion, error)
 		return Conversion{}, err
 	}
 	var exact, result apd.Decimal
-	if _, err := exactContext.Mul(&exact, &amount.number, &rate.number); err != nil {
-		return Conversion{}, fmt.Errorf("multiplying %s by %s: %w", amount, rate, err)
-	}
-	if _, err := resultContext.Round(&result, &exact); err != nil {
-		return Conversion{}, fmt.Errorf("rounding %s: %w", exact.Text('f'), err)
-	}
+	arithmetic := apd.MakeErrDecimal(exactContext)
+	arithmetic.Mul(&exact, &amount.number, &rate.number)
+	arithmetic.Ctx = resultContext
+	arithmetic.Round(&result, &exact)
 	c := Conversion{
 		From: from, To: to, Amount: amount, Rate: rate, Result: trimmed(&result),
 		Date: d.Date(), Source: d.Source(from, to),
 	}
-	if c.Rounded, err = minor(to, &exact, c.Result); err != nil {
-		return Conversion{}, err
+	if known, found := currency.Lookup(to); found && known.MinorUnit != currency.NoMinorUnit {
+		arithmetic.Ctx = exactContext
+		arithmetic.Quantize(&c.Rounded.number, &exact, int32(-known.MinorUnit))
+	} else {
+		c.Rounded = c.Result
+	}
+	if err := arithmetic.Err(); err != nil {
+		return Conversion{}, fmt.Errorf("multiplying %s by %s: %w", amount, rate, err)
 	}
 	return c, nil
-}
-
-// minor rounds the exact product to the minor unit of its currency.
-func minor(code currency.Code, exact *apd.Decimal, result Decimal) (Decimal, error) {
-	known, found := currency.Lookup(code)
-	if !found || known.MinorUnit == currency.NoMinorUnit {
-		return result, nil
-	}
-	var d Decimal
-	if _, err := exactContext.Quantize(&d.number, exact, int32(-known.MinorUnit)); err != nil {
-		return Decimal{}, fmt.Errorf("rounding %s to %d decimals: %w", exact.Text('f'), known.MinorUnit, err)
-	}
-	return d, nil
 }
 
 // lookup returns the value of a code on the day.

@@ -37,13 +37,9 @@ var (
 // context returns the arithmetic of the General Decimal Arithmetic
 // specification at one precision, rounding half to even.
 func context(precision uint32) *apd.Context {
-	return &apd.Context{
-		Precision:   precision,
-		MaxExponent: apd.MaxExponent,
-		MinExponent: apd.MinExponent,
-		Rounding:    apd.RoundHalfEven,
-		Traps:       apd.DefaultTraps,
-	}
+	c := apd.BaseContext.WithPrecision(precision)
+	c.Rounding = apd.RoundHalfEven
+	return c
 }
 
 // Decimal is an exact decimal number that never changes. It prints in plain
