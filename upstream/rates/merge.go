@@ -4,31 +4,25 @@ import (
 	"slices"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
-	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
 // Merge returns the rates of all sources: for each day and currency the value
 // of the bank, or else that of a parity, or else the indicative one. A parity
 // needs the value of its base on that day, and a base is no parity itself.
-func Merge(indicative, bank *Dataset) *Dataset {
-	var codes []currency.Code
-	for p := range Parities() {
-		codes = append(codes, p.Code)
-	}
-	return combine(indicative, bank, codes, (*Dataset).addParities)
-}
+func Merge(indicative, bank *Dataset) *Dataset { return combine(indicative, bank, parities()) }
 
 // Overlay returns the values of both datasets. For one day and currency it has
 // the value of over.
-func Overlay(base, over *Dataset) *Dataset {
-	return combine(base, over, nil, func(*Dataset, civil.Date, []cell) {})
-}
+func Overlay(base, over *Dataset) *Dataset { return combine(base, over, nil) }
 
-// combine puts one dataset over another, and lets more add to the vector of
+// combine puts one dataset over another, and adds parities to the vector of
 // each day. A vector has a cell for each column, and an empty one without a
-// source. More adds values of these codes.
-func combine(base, over *Dataset, codes []currency.Code, more func(*Dataset, civil.Date, []cell)) *Dataset {
-	d := &Dataset{codes: slices.Concat(base.codes, over.codes, codes)}
+// source.
+func combine(base, over *Dataset, fixed []Parity) *Dataset {
+	d := &Dataset{codes: slices.Concat(base.codes, over.codes)}
+	for _, p := range fixed {
+		d.codes = append(d.codes, p.Code)
+	}
 	slices.Sort(d.codes)
 	d.codes = slices.Compact(d.codes)
 	d.spans = make([]span, len(d.codes))
@@ -36,7 +30,7 @@ func combine(base, over *Dataset, codes []currency.Code, more func(*Dataset, civ
 	days := slices.Concat(base.days, over.days)
 	slices.Sort(days)
 	days = slices.Compact(days)
-	d.cells = make([]cell, 0, len(base.cells)+len(over.cells)+len(days)*len(codes))
+	d.cells = make([]cell, 0, len(base.cells)+len(over.cells)+len(days)*len(fixed))
 	vector := make([]cell, len(d.codes))
 	for _, day := range days {
 		clear(vector)
@@ -48,7 +42,7 @@ func combine(base, over *Dataset, codes []currency.Code, more func(*Dataset, civ
 				}
 			}
 		}
-		more(d, day, vector)
+		d.addParities(fixed, day, vector)
 		for _, c := range vector {
 			if c.source != 0 {
 				d.append(day, c)

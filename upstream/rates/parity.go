@@ -85,10 +85,10 @@ func (p Parity) of(base Value) Value {
 	return value
 }
 
-// addParities adds the parities of a day to its vector, which has a cell for
+// addParities adds those that hold on a day to its vector, which has a cell for
 // each column. The bank's values stay.
-func (d *Dataset) addParities(day civil.Date, vector []cell) {
-	for _, p := range parities() {
+func (d *Dataset) addParities(fixed []Parity, day civil.Date, vector []cell) {
+	for _, p := range fixed {
 		column, _ := d.column(p.Code)
 		base := cell{coefficient: 1} // the euro's
 		if p.Base != currency.Euro {
