@@ -87,16 +87,10 @@ func (d *disk) read() ([]record, state, error) {
 	if err != nil {
 		return nil, state{}, fmt.Errorf("%s: %w", tableName, err)
 	}
+	// The state only saves downloads: a missing or damaged one is ignored.
 	var kept state
 	text, err := os.ReadFile(filepath.Join(d.folder, stateName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return records, state{}, nil
-	}
-	if err != nil {
-		return nil, state{}, err
-	}
-	// The state only saves downloads: a damaged one is ignored.
-	if json.Unmarshal(text, &kept) != nil {
+	if err != nil || json.Unmarshal(text, &kept) != nil {
 		kept = state{}
 	}
 	return records, kept, nil

@@ -2,6 +2,8 @@ package ecb
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
@@ -133,28 +135,26 @@ func believe(accepted *rates.Dataset) (*rates.Dataset, []Quote) {
 		}
 	}
 	var waiting []Quote
-	for _, listing := range accepted.Listings() {
-		if l := levels[listing.Code]; l != nil {
-			waiting = append(waiting, l.waiting...)
-		}
+	for _, code := range slices.Sorted(maps.Keys(levels)) {
+		waiting = append(waiting, levels[code].waiting...)
 	}
 	doubted = append(doubted, waiting...)
 	if len(doubted) == 0 {
 		return accepted, nil
 	}
-	return without(accepted, doubted), waiting
+	drop := make(map[Quote]bool, len(doubted))
+	for _, q := range doubted {
+		drop[q] = true
+	}
+	return filtered(accepted, func(q Quote) bool { return !drop[q] }), waiting
 }
 
-// without returns a dataset that lacks some values.
-func without(accepted *rates.Dataset, lacking []Quote) *rates.Dataset {
-	drop := make(map[Quote]struct{}, len(lacking))
-	for _, q := range lacking {
-		drop[q] = struct{}{}
-	}
+// filtered returns the values of the bank that keep chooses.
+func filtered(bank *rates.Dataset, keep func(Quote) bool) *rates.Dataset {
 	var builder rates.Builder
-	for day := range accepted.All() {
+	for day := range bank.All() {
 		for code, value := range day.Values() {
-			if _, found := drop[Quote{day.Date(), code, value}]; !found {
+			if keep(Quote{day.Date(), code, value}) {
 				builder.Set(day.Date(), code, value, rates.SourceECB)
 			}
 		}

@@ -289,15 +289,9 @@ func (p *Provider) add(quotes []Quote, accepted *rates.Dataset) {
 // own returns the accepted rates that Bank does not have, and all of the newest
 // day: a table is never empty.
 func (p *Provider) own() *rates.Dataset {
-	var builder rates.Builder
-	for day := range p.accepted.All() {
-		for code, value := range day.Values() {
-			if day.Date() == p.accepted.Newest() || value != valueOn(p.options.Bank, day.Date(), code) {
-				builder.Set(day.Date(), code, value, rates.SourceECB)
-			}
-		}
-	}
-	return builder.Build()
+	return filtered(p.accepted, func(q Quote) bool {
+		return q.Day == p.accepted.Newest() || q.Value != valueOn(p.options.Bank, q.Day, q.Code)
+	})
 }
 
 // load replaces the accepted rates by Bank and those on disk, if they can be

@@ -10,7 +10,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
-// maxJitter spreads the polls of many installations over a minute.
+// maxJitter spreads the polls of many installations over a minute. Its random
+// part need not be strong.
 const maxJitter = time.Minute
 
 // NextExpected returns when the rates may next change: at the next poll;
@@ -68,7 +69,7 @@ func (p *Provider) poll(ctx context.Context) time.Time {
 		level = slog.LevelError
 	}
 	err := p.Refresh(ctx)
-	now, wait := p.options.Now(), jitter()
+	now, wait := p.options.Now(), rand.N(maxJitter)
 	// A canceled refresh is not a failure.
 	if err == nil || ctx.Err() != nil {
 		return nextPoll(now, p.Status().Newest).Add(wait)
@@ -96,7 +97,3 @@ func (p *Provider) watch(context.Context) time.Time {
 	}
 	return p.options.Now().Add(pollInterval)
 }
-
-// jitter returns a random part of a minute. It spreads load; its randomness
-// need not be strong.
-func jitter() time.Duration { return rand.N(maxJitter) }
