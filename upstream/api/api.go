@@ -41,21 +41,16 @@ type API struct {
 // public URL of the API. A request reads the clock at most twice.
 //
 // The handler does not authenticate, has no timeouts and does not recover
-// panics: the server around it does. An error comes from an embedded file or
-// an input type, so every start fails or none.
+// panics: the server around it does. An error comes from an embedded template,
+// and New panics for another defect of the program: every start fails or none.
 func New(source Source, site *url.URL, now func() time.Time) (*API, error) {
 	s := &service{source: source, now: now, answers: sync.Pool{New: newKept}}
 	documentation := huma.NewAPI(configuration(site), unserved{})
 	document := documentation.OpenAPI()
-	login, usage, err := describeExternal(document)
-	if err != nil {
-		return nil, err
-	}
+	login, usage := describeExternal(document)
 	routes, operations := map[string]http.Handler{}, []shown{{"login", login}}
 	for _, e := range endpoints() {
-		if routes[e.operation.Method+" "+e.operation.Path], err = e.add(s, documentation); err != nil {
-			return nil, err
-		}
+		routes[e.operation.Method+" "+e.operation.Path] = e.add(s, documentation)
 		operations = append(operations, shown{e.name, documented(document, e.operation)})
 	}
 	operations = append(operations, shown{"usage", usage})
@@ -63,9 +58,8 @@ func New(source Source, site *url.URL, now func() time.Time) (*API, error) {
 	for _, name := range [...]string{"ErrorModel", "ErrorDetail"} {
 		delete(document.Components.Schemas.Map(), name)
 	}
-	if err := addRefusals(document); err != nil {
-		return nil, err
-	}
+	addRefusals(document)
+	var err error
 	if routes["GET /openapi.json"], err = newDocument(document); err != nil {
 		return nil, err
 	}

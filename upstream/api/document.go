@@ -265,28 +265,21 @@ func successHeaders(get bool) map[string]*huma.Header {
 
 // addRows adds the media types of rows to those of an answer. A row is
 // described by the members of the JSON answer.
-func addRows(media map[string]*huma.MediaType, name string) error {
+func addRows(media map[string]*huma.MediaType, name string) {
 	for mediaType, described := range map[string]struct{ file, text string }{
 		csvType:   {name + ".csv", "The rows as CSV: a header line, then a line for each row. Lines end with LF."},
 		linesType: {name + ".ndjson", "The rows as NDJSON: a JSON object on each line."},
 	} {
-		example, err := examples.ReadFile("examples/" + described.file)
-		if err != nil {
-			return fmt.Errorf("reading example: %w", err)
-		}
 		media[mediaType] = &huma.MediaType{
 			Schema:  &huma.Schema{Type: huma.TypeString, Description: described.text},
-			Example: string(example),
+			Example: string(exampleOf(described.file)),
 		}
 	}
-	return nil
 }
 
 // exampleOf returns one of the embedded examples.
-func exampleOf(name string) (json.RawMessage, error) {
-	text, err := examples.ReadFile("examples/" + name + ".json")
-	if err != nil {
-		return nil, fmt.Errorf("reading example: %w", err)
-	}
-	return text, nil
+func exampleOf(file string) json.RawMessage {
+	text, err := examples.ReadFile("examples/" + file)
+	must(err)
+	return text
 }

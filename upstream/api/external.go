@@ -12,16 +12,11 @@ import (
 // describeExternal adds two calls to the document that this package does not
 // answer: package server answers the login, the gate answers the usage. The
 // document describes the whole API that clients see.
-func describeExternal(document *huma.OpenAPI) (login, usage *huma.Operation, err error) {
-	if login, err = loginOperation(document.Components.Schemas); err != nil {
-		return nil, nil, err
-	}
-	if usage, err = usageOperation(document.Components.Schemas); err != nil {
-		return nil, nil, err
-	}
+func describeExternal(document *huma.OpenAPI) (login, usage *huma.Operation) {
+	login, usage = loginOperation(document.Components.Schemas), usageOperation(document.Components.Schemas)
 	document.AddOperation(login)
 	document.AddOperation(usage)
-	return login, usage, nil
+	return login, usage
 }
 
 // LoginRequest is the body of POST /api/login.
@@ -38,15 +33,7 @@ type LoginAnswer struct {
 	ExpiresIn int64  `json:"expires_in" minimum:"0" doc:"How many seconds the token is valid."`
 }
 
-func loginOperation(schemas huma.Registry) (*huma.Operation, error) {
-	request, err := exampleOf("login_request")
-	if err != nil {
-		return nil, err
-	}
-	answer, err := exampleOf("login")
-	if err != nil {
-		return nil, err
-	}
+func loginOperation(schemas huma.Registry) *huma.Operation {
 	all := refusals(targetProblems(), unansweredProblems(), attemptProblems(), problemCodes{
 		http.StatusUnauthorized:        {"invalid_credentials"},
 		http.StatusForbidden:           {"plan_required"},
@@ -55,7 +42,7 @@ func loginOperation(schemas huma.Registry) (*huma.Operation, error) {
 	})
 	all["200"] = &huma.Response{
 		Description: "The response.",
-		Content:     map[string]*huma.MediaType{mediaType: {Schema: schemaOf[LoginAnswer](schemas), Example: answer}},
+		Content:     map[string]*huma.MediaType{mediaType: {Schema: schemaOf[LoginAnswer](schemas), Example: exampleOf("login.json")}},
 	}
 	return &huma.Operation{
 		OperationID: "login", Method: http.MethodPost, Path: "/api/login", Tags: []string{tagAccount},
@@ -66,10 +53,10 @@ func loginOperation(schemas huma.Registry) (*huma.Operation, error) {
 		Security: []map[string][]string{},
 		RequestBody: &huma.RequestBody{
 			Required: true,
-			Content:  map[string]*huma.MediaType{mediaType: {Schema: schemaOf[LoginRequest](schemas), Example: request}},
+			Content:  map[string]*huma.MediaType{mediaType: {Schema: schemaOf[LoginRequest](schemas), Example: exampleOf("login_request.json")}},
 		},
 		Responses: all,
-	}, nil
+	}
 }
 
 // attemptProblems are the gate's refusals of a login. This service has the
@@ -83,16 +70,12 @@ func attemptProblems() problemCodes {
 	}
 }
 
-func usageOperation(schemas huma.Registry) (*huma.Operation, error) {
-	answer, err := exampleOf("usage")
-	if err != nil {
-		return nil, err
-	}
+func usageOperation(schemas huma.Registry) *huma.Operation {
 	all := gatedRefusals(problemCodes{http.StatusBadRequest: {codeUnknownParameter}})
 	all["200"] = &huma.Response{
 		Description: "The response.",
 		Headers:     successHeaders(false),
-		Content:     map[string]*huma.MediaType{mediaType: {Schema: schemaOf[api.UsageDocument](schemas), Example: answer}},
+		Content:     map[string]*huma.MediaType{mediaType: {Schema: schemaOf[api.UsageDocument](schemas), Example: exampleOf("usage.json")}},
 	}
 	least, most := 1.0, float64(api.MaxUsageDays)
 	return &huma.Operation{
@@ -105,5 +88,5 @@ func usageOperation(schemas huma.Registry) (*huma.Operation, error) {
 			Schema:      &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Examples: []any{2}},
 		}},
 		Responses: all,
-	}, nil
+	}
 }

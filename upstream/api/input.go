@@ -33,9 +33,9 @@ type parameter struct {
 }
 
 // inputOf returns how to read a struct. Its fields are strings with a tag
-// path or query, and the bytes Body. huma would document more: those are
-// errors.
-func inputOf(kind reflect.Type) (input, error) {
+// path or query, and the bytes Body. huma would document other fields: inputOf
+// panics for them.
+func inputOf(kind reflect.Type) input {
 	in := input{body: -1}
 	for i := range kind.NumField() {
 		field := kind.Field(i)
@@ -44,15 +44,15 @@ func inputOf(kind reflect.Type) (input, error) {
 		case field.Name == "Body" && field.Type.Kind() == reflect.Slice && field.Type.Elem().Kind() == reflect.Uint8:
 			in.body = i
 		case !field.IsExported() || field.Type.Kind() != reflect.String || (path == "") == (query == "") || strings.Contains(path+query, ","):
-			return in, fmt.Errorf("field %s is %s with the tag %q, want an exported string with the name of a path or query parameter",
-				field.Name, field.Type, field.Tag)
+			panic(fmt.Errorf("field %s of %s is %s with the tag %q, want an exported string with the name of a path or query parameter",
+				field.Name, kind, field.Type, field.Tag))
 		case path != "":
 			in.path = append(in.path, parameter{field: i, name: path})
 		default:
 			in.query.known = append(in.query.known, queryParameter(i, query, field.Tag))
 		}
 	}
-	return in, nil
+	return in
 }
 
 // queryParameter returns the query parameter of a field.

@@ -19,13 +19,8 @@ func TestInputIsDocumented(t *testing.T) {
 	documentation := huma.NewAPI(configuration(&url.URL{}), unserved{})
 	for _, e := range endpoints() {
 		id := e.name
-		if _, err := e.add(new(service), documentation); err != nil {
-			t.Fatal(err)
-		}
-		in, err := inputOf(inputs[id])
-		if err != nil {
-			t.Fatal(err)
-		}
+		e.add(new(service), documentation)
+		in := inputOf(inputs[id])
 		read := map[string]any{}
 		for _, p := range in.path {
 			read["path "+p.name] = ""

@@ -112,10 +112,11 @@ func (m moment) noRate(codes []currency.Code, period string) *apierror.Error {
 	return apierror.New(http.StatusNotFound, codeNoRate, sentence+".")
 }
 
-// must panics for an error that only a defect can cause: the bounds of
-// amounts and rates exclude overflow. The server logs the panic.
+// must panics for an error that only a defect can cause: the bounds of amounts
+// and rates exclude overflow, and the embedded files are tested. The server
+// logs the panic of a request.
 func must(err error) {
 	if err != nil {
-		panic(fmt.Errorf("computing rates: %w", err))
+		panic(fmt.Errorf("impossible: %w", err))
 	}
 }

@@ -12,15 +12,9 @@ import (
 
 // addRefusals adds to a document an example of each refusal, and the list of
 // all codes.
-func addRefusals(document *huma.OpenAPI) error {
-	text, err := exampleOf("refusals")
-	if err != nil {
-		return err
-	}
+func addRefusals(document *huma.OpenAPI) {
 	var examples map[string]json.RawMessage
-	if err := json.Unmarshal(text, &examples); err != nil {
-		return fmt.Errorf("reading the examples of refusals: %w", err)
-	}
+	must(json.Unmarshal(exampleOf("refusals.json"), &examples))
 	code := document.Components.Schemas.Map()[schemaRefusal].Properties["code"]
 	for _, name := range slices.Sorted(maps.Keys(examples)) {
 		code.Enum = append(code.Enum, name)
@@ -30,31 +24,27 @@ func addRefusals(document *huma.OpenAPI) error {
 			if operation == nil {
 				continue
 			}
-			for status, response := range operation.Responses {
-				if err := addExamples(response, examples); err != nil {
-					return fmt.Errorf("%s, %s: %w", operation.OperationID, status, err)
-				}
+			for _, response := range operation.Responses {
+				addExamples(response, examples)
 			}
 		}
 	}
-	return nil
 }
 
 // addExamples adds the examples of the codes in the description of a response.
-func addExamples(response *huma.Response, examples map[string]json.RawMessage) error {
+func addExamples(response *huma.Response, examples map[string]json.RawMessage) {
 	codes := codesOf(response)
 	if len(codes) == 0 {
-		return nil
+		return
 	}
 	media := response.Content[mediaType]
 	media.Examples = map[string]*huma.Example{}
 	for _, code := range codes {
 		if examples[code] == nil {
-			return fmt.Errorf("the code %s has no example", code)
+			panic(fmt.Errorf("the code %s has no example", code))
 		}
 		media.Examples[code] = &huma.Example{Value: examples[code]}
 	}
-	return nil
 }
 
 // codesOf returns the codes of a refusal, nil for another response.

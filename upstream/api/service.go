@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 	"reflect"
 	"sync"
@@ -30,7 +29,7 @@ type registration struct {
 	// rows is true if the answer is tabular.
 	rows bool
 	// serve documents the endpoint and returns what serves it.
-	serve func(*service, huma.API, huma.Operation) (http.Handler, error)
+	serve func(*service, huma.API, huma.Operation) http.Handler
 }
 
 // reply is the return type that huma requires.
@@ -45,11 +44,8 @@ func register[I, O any](handle handler[I, O]) registration {
 	if rows {
 		others = rowTypes[:]
 	}
-	return registration{rows, func(s *service, documentation huma.API, operation huma.Operation) (http.Handler, error) {
-		fields, err := inputOf(reflect.TypeFor[I]())
-		if err != nil {
-			return nil, fmt.Errorf("reading the input of %s: %w", operation.OperationID, err)
-		}
+	return registration{rows, func(s *service, documentation huma.API, operation huma.Operation) http.Handler {
+		fields := inputOf(reflect.TypeFor[I]())
 		huma.Register[I, reply[O]](documentation, operation, nil)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Add("Vary", "Accept")
@@ -72,7 +68,7 @@ func register[I, O any](handle handler[I, O]) registration {
 				return
 			}
 			s.send(w, r, http.StatusOK, formats[accepted], answer)
-		}), nil
+		})
 	}}
 }
 
