@@ -21,6 +21,9 @@ const (
 	mostTargets = 10
 )
 
+// groups are the values of the query parameter group.
+var groups = map[string]rates.Group{"day": rates.Daily, "week": rates.Weekly, "month": rates.Monthly}
+
 // historyInput is the request of GET /api/history/{from}/{to}.
 type historyInput struct {
 	From      string `path:"from" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The base: the rates are for one unit of it."`
@@ -111,15 +114,7 @@ func (m moment) historyRange(in *historyInput) (rates.Range, *apierror.Error) {
 	if refusal != nil {
 		return r, refusal
 	}
-	if r.Group, refusal = parseGroup(in.Group); refusal != nil {
-		return r, refusal
-	}
-	if r.FillPrevious, refusal = parseFill(in.Fill); refusal != nil {
-		return r, refusal
-	}
-	if in.Summary != "" && in.Summary != "change" {
-		return r, invalidParameter("summary", in.Summary, "change")
-	}
+	r.Group, r.FillPrevious = groups[in.Group], in.Fill == "previous"
 	// A retired currency is allowed if it was active on the first day.
 	first := start
 	if first.IsZero() && !end.IsZero() {
@@ -177,28 +172,4 @@ func (m moment) bounds(start, end civil.Date, codes []currency.Code) (civil.Date
 			fmt.Sprintf("From %s to %s are %d days. At most %d are allowed.", start, end, days, longestHistory))
 	}
 	return start, end, nil
-}
-
-// parseGroup reads the query parameter group.
-func parseGroup(text string) (rates.Group, *apierror.Error) {
-	switch text {
-	case "day":
-		return rates.Daily, nil
-	case "week":
-		return rates.Weekly, nil
-	case "month":
-		return rates.Monthly, nil
-	}
-	return 0, invalidParameter("group", text, "day", "week", "month")
-}
-
-// parseFill reads the query parameter of that name.
-func parseFill(text string) (previous bool, refusal *apierror.Error) {
-	switch text {
-	case "none":
-		return false, nil
-	case "previous":
-		return true, nil
-	}
-	return false, invalidParameter("fill", text, "none", "previous")
 }

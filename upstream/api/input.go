@@ -30,6 +30,8 @@ type parameter struct {
 	// empty is the code of the refusal for an empty value in a query. An
 	// empty date does not mean today.
 	empty string
+	// allowed are the values of an enumeration, nil for another parameter.
+	allowed []string
 }
 
 // inputOf returns how to read a struct. Its fields are strings with a tag
@@ -57,7 +59,10 @@ func inputOf(kind reflect.Type) input {
 
 // queryParameter returns the query parameter of a field.
 func queryParameter(field int, name string, tag reflect.StructTag) parameter {
-	p := parameter{field, name, tag.Get("default"), codeInvalidRequest}
+	p := parameter{field: field, name: name, value: tag.Get("default"), empty: codeInvalidRequest}
+	if values, found := tag.Lookup("enum"); found {
+		p.allowed = strings.Split(values, ",")
+	}
 	switch {
 	case tag.Get("format") == "date":
 		p.empty = codeInvalidDate

@@ -17,8 +17,8 @@ import (
 type query struct{ known []parameter }
 
 // read reads a query string into a struct. It refuses unknown, duplicate and
-// empty parameters, and text that a lenient parser drops, such as "date;" or
-// "date=%zz".
+// empty parameters, values outside an enumeration, and text that a lenient
+// parser drops, such as "date;" or "date=%zz".
 func (q query) read(raw string, to reflect.Value) *apierror.Error {
 	given, err := url.ParseQuery(raw)
 	if err != nil {
@@ -35,6 +35,8 @@ func (q query) read(raw string, to reflect.Value) *apierror.Error {
 		case given[name][0] == "":
 			return apierror.New(http.StatusBadRequest, q.known[i].empty,
 				"The query parameter "+quote(name)+" is empty. Give it a value or omit it.")
+		case q.known[i].allowed != nil && !slices.Contains(q.known[i].allowed, given[name][0]):
+			return invalidParameter(name, given[name][0], q.known[i].allowed...)
 		}
 	}
 	for _, p := range q.known {
