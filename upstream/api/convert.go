@@ -60,9 +60,6 @@ func (m moment) convert(in *convertInput, read func(string) (rates.Decimal, *api
 	if refusal != nil {
 		return nil, refusal
 	}
-	if refusal := m.known(on, from, to); refusal != nil {
-		return nil, refusal
-	}
 	day, refusal := m.day(on, from, to)
 	if refusal != nil {
 		return nil, refusal

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -81,24 +80,24 @@ func (m moment) known(on civil.Date, codes ...currency.Code) *apierror.Error {
 	return nil
 }
 
-// day returns the newest day with rates of all the currencies: at or before
-// on, at most rates.LookBack days back, or any day if on is zero.
+// day returns the newest day with rates of all the currencies, which must be
+// known: at or before on, at most rates.LookBack days back, or any day if on is
+// zero.
 func (m moment) day(on civil.Date, codes ...currency.Code) (rates.Day, *apierror.Error) {
-	var day rates.Day
-	var err error
+	if refusal := m.known(on, codes...); refusal != nil {
+		return rates.Day{}, refusal
+	}
 	if on.IsZero() {
-		day, err = m.data.Latest(codes...)
-	} else {
-		day, err = m.data.At(on, codes...)
-	}
-	if errors.Is(err, rates.ErrNoRate) {
-		var period string
-		if !on.IsZero() {
-			period = fmt.Sprintf(" from %s back to %s", on, on-rates.LookBack)
+		day, err := m.data.Latest(codes...)
+		if err != nil {
+			return day, m.noRate(codes, "")
 		}
-		return day, m.noRate(codes, period)
+		return day, nil
 	}
-	must(err)
+	day, err := m.data.At(on, codes...)
+	if err != nil {
+		return day, m.noRate(codes, fmt.Sprintf(" from %s back to %s", on, on-rates.LookBack))
+	}
 	return day, nil
 }
 

@@ -84,9 +84,6 @@ func (s *service) listRates(in *ratesInput) (*rateList, *apierror.Error) {
 	if len(asked) == 0 {
 		asked = []currency.Code{base}
 	}
-	if refusal := m.known(on, asked...); refusal != nil {
-		return nil, refusal
-	}
 	day, refusal := m.day(on, asked...)
 	if refusal != nil {
 		return nil, refusal
