@@ -33,7 +33,7 @@ func (h historyRows) MarshalJSONTo(encoder *jsontext.Encoder) error {
 		return err
 	}
 	for line := range h.lines {
-		if err := json.MarshalEncode(encoder, &line.HistoryRow); err != nil {
+		if err := json.MarshalEncode(encoder, &line.(*historyLine).HistoryRow); err != nil {
 			return err
 		}
 	}
@@ -49,8 +49,8 @@ type historyLine struct {
 	quotes rateTable
 }
 
-// lines yields the rows. A row is valid until the next one.
-func (h historyRows) lines(yield func(*historyLine) bool) {
+// lines yields each row as a *historyLine. A row is valid until the next one.
+func (h historyRows) lines(yield func(row) bool) {
 	line := &historyLine{to: h.to}
 	for row := range h.series {
 		line.Date, line.Filled, line.Source, line.quotes = row.Date, row.Filled, sources(row.Source.String()), row.Rates
@@ -90,11 +90,5 @@ func (h *history) table() (*table, *apierror.Error) {
 	if codes := strings.Split(h.To, ","); len(codes) > 1 {
 		columns = slices.Replace(columns, 1, 2, codes...)
 	}
-	return &table{columns, func(yield func(row) bool) {
-		for line := range h.Rates.lines {
-			if !yield(line) {
-				return
-			}
-		}
-	}}, nil
+	return &table{columns, h.Rates.lines}, nil
 }
