@@ -69,9 +69,7 @@ func (m moment) known(on civil.Date, codes ...currency.Code) *apierror.Error {
 		known, found := currency.Lookup(code)
 		quoted := found && m.data.Quotes(code)
 		switch {
-		case !found:
-			return unknownCurrency(code)
-		case known.RetiredOn(on), !quoted && !known.End.IsZero():
+		case found && (known.RetiredOn(on) || !quoted && !known.End.IsZero()):
 			return currencyRetired(known)
 		case !quoted:
 			return unknownCurrency(code)
