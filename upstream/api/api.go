@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
@@ -75,4 +77,17 @@ const schemaPrefix = "#/components/schemas/"
 // schemaOf returns a reference to the schema of a type.
 func schemaOf[T any](registry huma.Registry) *huma.Schema {
 	return registry.Schema(reflect.TypeFor[T](), true, "")
+}
+
+// oneOf is a value of one of two types.
+type oneOf[A, B any] struct{ value any }
+
+// Schema describes both types.
+func (oneOf[A, B]) Schema(registry huma.Registry) *huma.Schema {
+	return &huma.Schema{OneOf: []*huma.Schema{schemaOf[A](registry), schemaOf[B](registry)}}
+}
+
+// MarshalJSONTo writes the value.
+func (o oneOf[A, B]) MarshalJSONTo(encoder *jsontext.Encoder) error {
+	return json.MarshalEncode(encoder, o.value)
 }

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
@@ -137,11 +136,8 @@ func (problem) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Ref: schemaPrefix + schemaRefusal}
 }
 
-// batchResult has one of its two members set.
-type batchResult struct {
-	success *batchSuccess
-	failure *batchFailure
-}
+// batchResult is the result of a conversion.
+type batchResult = oneOf[batchSuccess, batchFailure]
 
 // batchSuccess is the result of a successful conversion.
 type batchSuccess struct {
@@ -159,22 +155,6 @@ type batchFailure struct {
 	Error  problem `json:"error" doc:"The refusal that the conversion alone would have had."`
 }
 
-// Schema describes both.
-func (batchResult) Schema(registry huma.Registry) *huma.Schema {
-	return &huma.Schema{OneOf: []*huma.Schema{
-		schemaOf[batchSuccess](registry),
-		schemaOf[batchFailure](registry),
-	}}
-}
-
-// MarshalJSONTo writes the member that is set.
-func (r batchResult) MarshalJSONTo(encoder *jsontext.Encoder) error {
-	if r.success != nil {
-		return json.MarshalEncode(encoder, r.success)
-	}
-	return json.MarshalEncode(encoder, r.failure)
-}
-
 // convertBatch answers POST /api/convert/batch. An invalid body is refused as
 // a whole. An invalid conversion fails alone.
 func (s *service) convertBatch(in *batchInput) (*batchAnswer, *apierror.Error) {
@@ -188,11 +168,11 @@ func (s *service) convertBatch(in *batchInput) (*batchAnswer, *apierror.Error) {
 		converted, refusal := m.convertItem(&item)
 		if refusal != nil {
 			answer.Failed++
-			answer.Results[i].failure = &batchFailure{i, item.ID, refusal.Status, problem{refusal}}
+			answer.Results[i].value = &batchFailure{i, item.ID, refusal.Status, problem{refusal}}
 			continue
 		}
 		answer.Succeeded++
-		answer.Results[i].success = &batchSuccess{i, item.ID, http.StatusOK, *converted}
+		answer.Results[i].value = &batchSuccess{i, item.ID, http.StatusOK, *converted}
 	}
 	return answer, nil
 }

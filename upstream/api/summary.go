@@ -1,10 +1,6 @@
 package api
 
 import (
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
@@ -27,26 +23,8 @@ type extreme struct {
 	Rate number     `json:"rate" doc:"The rate."`
 }
 
-// summaries has one of its two members set: the summary of one currency, or
-// those of a list.
-type summaries struct {
-	one  *summary
-	many map[currency.Code]summary
-}
-
-// Schema describes both.
-func (summaries) Schema(registry huma.Registry) *huma.Schema {
-	one := schemaOf[summary](registry)
-	return &huma.Schema{OneOf: []*huma.Schema{one, {Type: huma.TypeObject, AdditionalProperties: one}}}
-}
-
-// MarshalJSONTo writes the member that is set.
-func (s summaries) MarshalJSONTo(encoder *jsontext.Encoder) error {
-	if s.one != nil {
-		return json.MarshalEncode(encoder, s.one)
-	}
-	return json.MarshalEncode(encoder, s.many)
-}
+// summaries are the summary of one currency, or those of a list.
+type summaries = oneOf[summary, map[currency.Code]summary]
 
 // summarize returns the summaries of the rates of each currency. A currency of
 // a list without a rate has none.
@@ -63,8 +41,7 @@ func summarize(codes []currency.Code, points [][]rates.Extreme) *summaries {
 		}
 	}
 	if len(codes) == 1 {
-		one := many[codes[0]]
-		return &summaries{one: &one}
+		return &summaries{many[codes[0]]}
 	}
-	return &summaries{many: many}
+	return &summaries{many}
 }
