@@ -67,9 +67,9 @@ func (m moment) convert(in *convertInput, read func(string) (rates.Decimal, *api
 	c, err := day.Convert(from, to, amount)
 	must(err)
 	return &Conversion{
-		From: c.From, To: c.To,
-		Amount: number{c.Amount}, Rate: number{c.Rate}, Result: number{c.Result}, Rounded: number{c.Rounded},
-		Date: c.Date, Source: sources(c.Source.String()),
+		From: from, To: to,
+		Amount: number{amount}, Rate: number{c.Rate}, Result: number{c.Result}, Rounded: number{c.Rounded},
+		Date: day.Date(), Source: sources(day.Source(from, to).String()),
 	}, nil
 }
 

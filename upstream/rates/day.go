@@ -24,10 +24,8 @@ type Quote struct {
 	Rate Decimal
 }
 
-// Conversion is an amount of one currency in another, with its rate.
+// Conversion is an amount of one currency in another.
 type Conversion struct {
-	From, To currency.Code
-	Amount   Decimal
 	// Rate is v(To)/v(From) to 12 significant digits, half-even.
 	Rate Decimal
 	// Result is Amount × Rate to 15 significant digits, half-even.
@@ -36,9 +34,6 @@ type Conversion struct {
 	// half-even. It keeps its decimals: 12.50. For a currency without a
 	// minor unit (metals, units of account) it is Result.
 	Rounded Decimal
-	// Date is the day of the rate, Source its source.
-	Date   civil.Date
-	Source Source
 }
 
 // Date returns the day of the rates.
@@ -147,10 +142,7 @@ func (d Day) Convert(from, to currency.Code, amount Decimal) (Conversion, error)
 	arithmetic.Mul(&exact, &amount.number, &rate.number)
 	arithmetic.Ctx = resultContext
 	arithmetic.Round(&result, &exact)
-	c := Conversion{
-		From: from, To: to, Amount: amount, Rate: rate, Result: trimmed(&result),
-		Date: d.Date(), Source: d.Source(from, to),
-	}
+	c := Conversion{Rate: rate, Result: trimmed(&result)}
 	if known, found := currency.Lookup(to); found && known.MinorUnit != currency.NoMinorUnit {
 		arithmetic.Ctx = exactContext
 		arithmetic.Quantize(&c.Rounded.number, &exact, int32(-known.MinorUnit))
