@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,16 +69,16 @@ func sharesOf(p *profile.Profile) (s shares, err error) {
 		n := float64(sample.Value[0])
 		all += n
 		stack := functions(sample)
-		if passes(stack, inCollector) {
+		if slices.ContainsFunc(stack, inCollector) {
 			s.collector += n
 		}
 		if ofGate(stack) {
 			continue
 		}
-		if passes(stack, in(project+"upstream/")) {
+		if slices.ContainsFunc(stack, in(project+"upstream/")) {
 			s.upstream += n
 		}
-		if passes(stack, in(apiPackage)) {
+		if slices.ContainsFunc(stack, in(apiPackage)) {
 			s.api += n
 		}
 	}
@@ -107,15 +108,6 @@ func ofGate(stack []string) bool {
 	for _, name := range stack {
 		if strings.HasPrefix(name, project) {
 			return strings.HasPrefix(name, gatePackage) && !strings.HasPrefix(name, apiErrors)
-		}
-	}
-	return false
-}
-
-func passes(stack []string, in func(name string) bool) bool {
-	for _, name := range stack {
-		if in(name) {
-			return true
 		}
 	}
 	return false

@@ -3,7 +3,9 @@ package server
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,7 +28,7 @@ type gatekeeper struct {
 // reasons are the errors for which a request is refused. Each has a log of
 // its own: forged requests of one kind must not hide a wrong configuration.
 var reasons = []error{
-	errAssertions, assertion.ErrMalformed, assertion.ErrKey, assertion.ErrClaims,
+	errAssertions, ErrNotPassed, assertion.ErrMalformed, assertion.ErrKey, assertion.ErrClaims,
 	assertion.ErrAudience, assertion.ErrTime, assertion.ErrPurpose,
 }
 
@@ -74,16 +76,9 @@ func CheckAssertion(verifier *assertion.Verifier) func(r *http.Request, purpose 
 // gate may have another secret or address, or the headers are forged. In the
 // gate's own process it logs each. Each reason is logged at most once a minute.
 func (g *gatekeeper) warnUnproven(r *http.Request, err error) {
-	if errors.Is(err, ErrNotPassed) {
-		g.refused[ErrNotPassed].Failed(slog.Any("error", err))
-		return
-	}
-	for name := range r.Header {
-		if !strings.HasPrefix(name, "Tollgate-") {
-			continue
-		}
+	ofGate := func(name string) bool { return strings.HasPrefix(name, "Tollgate-") }
+	if errors.Is(err, ErrNotPassed) || slices.ContainsFunc(slices.Collect(maps.Keys(r.Header)), ofGate) {
 		g.refused[reason(err)].Failed(slog.Any("error", err))
-		return
 	}
 }
 
