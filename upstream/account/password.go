@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -107,10 +108,7 @@ func (h *Hasher) derive(ctx context.Context, password string, cost Cost, salt []
 	select {
 	case h.slots <- struct{}{}:
 	case <-patience.Done():
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		return nil, ErrBusy
+		return nil, cmp.Or(ctx.Err(), ErrBusy)
 	}
 	defer func() { <-h.slots }()
 	plain := norm.NFC.Bytes([]byte(password))
