@@ -266,6 +266,29 @@ func TestDamagedTable(t *testing.T) {
 	want(t, p, "2026-04-13", "USD", "1.1684", "ECB")
 }
 
+// A state that is missing or damaged costs one more download, and no rate.
+func TestDamagedState(t *testing.T) {
+	t.Parallel()
+	b := newBank(t)
+	options := b.options(t)
+	refresh(t, open(t, options))
+	path := filepath.Join(options.Directory, "ecb.json")
+	for i, damage := range []func() error{
+		func() error { return os.WriteFile(path, []byte(`{"complete": true, "validators": "none"}`), 0o600) },
+		func() error { return os.Remove(path) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		p := open(t, options)
+		want(t, p, "2026-04-13", "USD", "1.1684", "ECB")
+		refresh(t, p)
+		if got := b.asked(historyPath); got != i+2 || p.Status().Err != nil {
+			t.Errorf("%d downloads of the history and the error %v, want %d", got, p.Status().Err, i+2)
+		}
+	}
+}
+
 func TestImport(t *testing.T) {
 	t.Parallel()
 	options := ecb.Options{Indicative: base(t), Directory: t.TempDir(), Now: func() time.Time { return evening }}
