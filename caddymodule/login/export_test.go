@@ -15,8 +15,8 @@ func (l *Limiter) SetSpareClock(now func() time.Time) { l.spare = New(NewMemory(
 // Len counts the cells of each class.
 func (m *Memory) Len() (clients, failing, known int) {
 	var n [classes]int
-	for _, row := range m.rows.index {
-		n[row.class]++
+	for key := range m.rows.index {
+		n[m.rows.row(key).class]++
 	}
 	return n[ClientClass], n[FreeClass] + n[WaitingClass], n[KnownClass]
 }
@@ -37,7 +37,7 @@ func CountTogether(a, b Account) bool { return a.group == b.group }
 func (m *Memory) Dump() map[string]string {
 	saved := make(map[string]string)
 	for key := range m.rows.index {
-		row := m.rows.row(key)
+		row := m.rows.saved(key)
 		saved[string(row.Key)] = string(row.Value)
 	}
 	return saved

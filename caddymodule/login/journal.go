@@ -33,11 +33,11 @@ type Row struct {
 	ExpiresAt time.Time
 }
 
-// row returns a cell for the journal: its class, its size (4 bytes), its expiry
+// saved returns a cell for the journal: its class, its size (4 bytes), its expiry
 // and its value.
-func (r *rows) row(key CellKey) Row {
+func (r *rows) saved(key CellKey) Row {
 	saved := Row{Key: append([]byte{byte(key.Kind)}, key.ID[:]...)}
-	if one, ok := r.index[key]; ok {
+	if one := r.row(key); one != nil {
 		saved.Value = binary.LittleEndian.AppendUint32([]byte{byte(one.class)}, uint32(one.size))
 		saved.Value = binary.LittleEndian.AppendUint64(saved.Value, uint64(one.expires))
 		saved.Value = append(saved.Value, one.value...)

@@ -133,7 +133,7 @@ func (m *Memory) commit(ctx context.Context, b *batch) {
 	for _, key := range b.keys {
 		if !read[key] {
 			read[key] = true
-			saved = append(saved, m.rows.row(key))
+			saved = append(saved, m.rows.saved(key))
 		}
 	}
 	m.mu.Unlock()
