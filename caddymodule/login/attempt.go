@@ -142,14 +142,18 @@ func (a *Attempt) settle(ctx context.Context, first, last int, outcome func(stat
 	return err
 }
 
-// finish settles the attempt with its outcome, and saves that.
-func (a *Attempt) finish(ctx context.Context, first int, outcome func(state, mark)) error {
-	if first == len(a.keys) {
+// finish settles the attempt with its outcome, and saves that, unless it is
+// settled already. what names the outcome in errors.
+func (a *Attempt) finish(ctx context.Context, what string, first int, outcome func(state, mark)) error {
+	if a.settled.Swap(true) || first == len(a.keys) {
 		return nil
 	}
 	ctx, cancel := a.limiter.within(ctx)
 	defer cancel()
-	return errors.Join(a.settle(ctx, first, len(a.keys), outcome), a.limiter.cells.Save(ctx, a.keys[first:]...))
+	if err := errors.Join(a.settle(ctx, first, len(a.keys), outcome), a.limiter.cells.Save(ctx, a.keys[first:]...)); err != nil {
+		return fmt.Errorf("saving %s: %w", what, err)
+	}
+	return nil
 }
 
 const (
@@ -200,10 +204,8 @@ func (a *Attempt) edit(ctx context.Context, v view, change func(state) bool) err
 
 // pause lets other attempts go first, and reads the cell again.
 func (a *Attempt) pause(ctx context.Context, key CellKey, tries int) (view, error) {
-	timer := time.NewTimer(rand.N(min(maxPause, minPause<<min(tries, 6))))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(rand.N(min(maxPause, minPause<<min(tries, 6)))):
 	case <-ctx.Done():
 		return view{}, errContended
 	}
@@ -223,17 +225,11 @@ func (a *Attempt) Failed() { a.settled.Store(true) }
 // known to the account. If it returns an error, the limiter may forget the
 // success when its process ends.
 func (a *Attempt) Succeeded(ctx context.Context) error {
-	if a.settled.Swap(true) {
-		return nil
-	}
 	first := 0
 	if a.limits.Strict {
 		first = 1
 	}
-	if err := a.finish(ctx, first, state.succeed); err != nil {
-		return fmt.Errorf("saving login success: %w", err)
-	}
-	return nil
+	return a.finish(ctx, "login success", first, state.succeed)
 }
 
 // Abandoned says that the password was not checked, because no service
@@ -241,11 +237,5 @@ func (a *Attempt) Succeeded(ctx context.Context) error {
 // for the client. If it returns an error, the failure may count again when the
 // limiter's process has ended.
 func (a *Attempt) Abandoned(ctx context.Context) error {
-	if a.settled.Swap(true) {
-		return nil
-	}
-	if err := a.finish(ctx, 1, state.release); err != nil {
-		return fmt.Errorf("saving abandoned login attempt: %w", err)
-	}
-	return nil
+	return a.finish(ctx, "abandoned login attempt", 1, state.release)
 }

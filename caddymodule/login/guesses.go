@@ -5,18 +5,13 @@ import (
 	"time"
 )
 
-const (
-	// acceptedFor is how long a client is known to have a token since the
-	// token was accepted from it.
-	acceptedFor = 7 * 24 * time.Hour
-	// acceptedAgain is how often the acceptance is noted again: not at each
-	// call.
-	acceptedAgain = time.Hour
-)
+// acceptedAgain is how often the acceptance of a token is noted again: not at
+// each call.
+const acceptedAgain = time.Hour
 
 // guessLimits are the unknown tokens that a client may send, and how long the
 // accepted ones are remembered.
-var guessLimits = Limits{PerClient: 20, Window: time.Minute, KnownFor: acceptedFor}
+var guessLimits = Limits{PerClient: 20, Window: time.Minute, KnownFor: 7 * 24 * time.Hour}
 
 // Guesses limits how many unknown tokens a client sends: 20 in any minute. A
 // token that was accepted from the client in the last 7 days need not wait:
