@@ -74,10 +74,7 @@ func (server) Client(r *http.Request) string {
 
 // Identity implements gate.Server.
 func (server) Identity(r *http.Request, placeholder string) string {
-	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
-		return ""
-	}
+	repl := replacer(r)
 	if user, identified := repl.GetString("http.tollgate.identity"); identified {
 		return user
 	}
@@ -86,19 +83,17 @@ func (server) Identity(r *http.Request, placeholder string) string {
 
 // Identified implements gate.Server.
 func (server) Identified(r *http.Request, call *gate.Call) {
-	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		// The user of a handler in front of the gate would hide the account.
-		repl.Delete("http.auth.user.id")
-		repl.Map(call.Lookup)
-	}
+	repl := replacer(r)
+	// The user of a handler in front of the gate would hide the account.
+	repl.Delete("http.auth.user.id")
+	repl.Map(call.Lookup)
 }
 
 // Ended implements gate.Server: access logs can show whose token was refused.
 func (server) Ended(r *http.Request, account, key string) {
-	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		repl.Set("http.auth.candidate.id", account)
-		repl.Set("http.tollgate.key", key)
-	}
+	repl := replacer(r)
+	repl.Set("http.auth.candidate.id", account)
+	repl.Set("http.tollgate.key", key)
 }
 
 // RequestID implements gate.Server. Caddy makes the id of a request when it is
@@ -110,11 +105,7 @@ func (server) RequestID(r *http.Request, shown bool) string {
 			return ""
 		}
 	}
-	repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
-		return ""
-	}
-	id, _ := repl.GetString("http.request.uuid")
+	id, _ := replacer(r).GetString("http.request.uuid")
 	return id
 }
 
@@ -141,11 +132,7 @@ func (server) Status(err error) int {
 
 // Proxied implements gate.Server.
 func (server) Proxied(r *http.Request) bool {
-	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
-		return false
-	}
-	_, proxied := repl.Get("http.reverse_proxy.upstream.hostport")
+	_, proxied := replacer(r).Get("http.reverse_proxy.upstream.hostport")
 	return proxied
 }
 
@@ -155,6 +142,12 @@ func (server) RemoveQuery(r *http.Request) {
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		original.URL.RawQuery = ""
 	}
+}
+
+// replacer returns the placeholders of a request. Caddy sets them before all
+// handlers.
+func replacer(r *http.Request) *caddy.Replacer {
+	return r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 }
 
 // Interface guards.
