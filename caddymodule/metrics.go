@@ -23,16 +23,9 @@ var (
 	logins     = counters("logins_total", "Login attempts, by outcome.", "outcome")
 	deliveries = counters("webhook_deliveries_total", "Attempts to deliver an event to the webhook, and events that were given up, by outcome.", "outcome")
 
-	refusedDropped = prometheus.NewCounter(prometheus.CounterOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "refused_dropped_total",
-		Help: "Refused calls that the list of refused calls will never have, because no store was open, " +
-			"or because the store failed until it was closed.",
-	})
-
-	eventsDropped = prometheus.NewCounter(prometheus.CounterOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "events_dropped_total",
-		Help: "Events that the handlers of Caddy's app events did not get, because they are too slow.",
-	})
+	refusedDropped = counter("refused_dropped_total",
+		"Refused calls that the list of refused calls will never have, because no store was open, or because the store failed until it was closed.")
+	eventsDropped = counter("events_dropped_total", "Events that the handlers of Caddy's app events did not get, because they are too slow.")
 
 	decisionSeconds = histogram("decision_seconds", "The time from a metered request to the decision to pass or to refuse it.",
 		prometheus.ExponentialBuckets(1e-6, 4, 12)) // to 4 s
@@ -49,6 +42,10 @@ var buildInfo = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 }, func() float64 { return 1 })
 
 const namespace, subsystem = "caddy", "tollgate"
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
+}
 
 func counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels)
