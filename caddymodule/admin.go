@@ -31,9 +31,13 @@ var (
 	errNoGate = apierror.New(http.StatusServiceUnavailable, "unavailable",
 		"The running configuration has no working global option tollgate.")
 
-	errNoConfiguration = apierror.New(http.StatusServiceUnavailable, "unavailable",
-		"Caddy is starting or stopping: no configuration is in force.").WithHeader("Retry-After", "5")
+	errNoConfiguration = unavailable("Caddy is starting or stopping: no configuration is in force.")
 )
+
+// unavailable refuses a request that can succeed some seconds later.
+func unavailable(message string) *apierror.Error {
+	return apierror.New(http.StatusServiceUnavailable, "unavailable", message).WithHeader("Retry-After", "5")
+}
 
 // serveAdmin is serveCurrent for an admin.
 func serveAdmin(w http.ResponseWriter, r *http.Request) error {

@@ -16,16 +16,13 @@ import (
 
 var (
 	// errNoStoreNow is for a backup while the store is not open.
-	errNoStoreNow = apierror.New(http.StatusServiceUnavailable, "unavailable", "The store is not open. Try again.").
-			WithHeader("Retry-After", "5")
+	errNoStoreNow = unavailable("The store is not open. Try again.")
 
 	// errNotStored is for the time of a backup.
-	errNotStored = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate cannot write to its store now. Its log says why.").
-			WithHeader("Retry-After", "5")
+	errNotStored = unavailable("The gate cannot write to its store now. Its log says why.")
 
 	// errNotRead is for a backup that fails before anything of it is sent.
-	errNotRead = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate cannot read its store now. Its log says why.").
-			WithHeader("Retry-After", "5")
+	errNotRead = unavailable("The gate cannot read its store now. Its log says why.")
 )
 
 const (
