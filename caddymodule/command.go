@@ -54,18 +54,25 @@ func AdminClient(address string) (*client.Client, error) {
 	if err != nil || parsed.PortRangeSize() > 1 || (parsed.StartPort == 0 && !parsed.IsUnixNetwork()) {
 		return nil, notAdmin(address)
 	}
+	// On a socket, the endpoint accepts no other host. The address of a socket
+	// can end with its permissions.
+	base, origin := "http://127.0.0.1", ""
+	endpoint, _, _ := strings.Cut(parsed.Host, "|")
 	if !parsed.IsUnixNetwork() {
-		endpoint := parsed.JoinHostPort(0)
-		gate, err := client.New("http://"+endpoint, "", client.WithTransport(newAdminTransport(parsed.Network, endpoint, "http://"+endpoint)))
-		if err != nil {
-			return nil, notAdmin(address)
-		}
-		return gate, nil
+		endpoint = parsed.JoinHostPort(0)
+		base = "http://" + endpoint
+		origin = base
 	}
-	// The address of a socket can end with its permissions.
-	path, _, _ := strings.Cut(parsed.Host, "|")
-	// On a socket, the endpoint accepts no other host.
-	return client.New("http://127.0.0.1", "", client.WithTransport(newAdminTransport(parsed.Network, path, "")))
+	t := &adminTransport{origin: origin}
+	t.DisableKeepAlives = true
+	t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, parsed.Network, endpoint)
+	}
+	gate, err := client.New(base, "", client.WithTransport(t))
+	if err != nil {
+		return nil, notAdmin(address)
+	}
+	return gate, nil
 }
 
 // notAdmin returns the error for an address that cannot be one.
@@ -78,15 +85,6 @@ func notAdmin(address string) error {
 type adminTransport struct {
 	http.Transport
 	origin string
-}
-
-func newAdminTransport(network, endpoint, origin string) *adminTransport {
-	t := &adminTransport{origin: origin}
-	t.DisableKeepAlives = true
-	t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, endpoint)
-	}
-	return t
 }
 
 // RoundTrip implements http.RoundTripper.
