@@ -72,19 +72,6 @@ func (e *engine) find(id string, handle store.Handle) *account {
 	return nil
 }
 
-// live returns the key of an account that has a token and is live at a time,
-// nil if there is none.
-func (a *account) live(hash token.Hash, at time.Time) *book.Key {
-	if a != nil {
-		for _, k := range a.Keys {
-			if k.Hash == hash && k.Live(at) {
-				return k
-			}
-		}
-	}
-	return nil
-}
-
 func (e *engine) Grant(_ context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
 	defer e.lock()()
 	a := e.accounts[e.holders[hash]]
@@ -304,8 +291,10 @@ func (e *engine) change(at time.Time, id string, edit func(*book.Account) error)
 		return err
 	}
 	for _, k := range step.Claims {
-		if other := e.holders[k.Hash]; other != id && e.accounts[other].live(k.Hash, at) != nil {
-			return store.ErrTokenTaken
+		if other := e.accounts[e.holders[k.Hash]]; other != nil && other.ID != id {
+			if own := other.Holding(k.Hash, at); own != nil && own.Live(at) {
+				return store.ErrTokenTaken
+			}
 		}
 	}
 	if !a.rows.commit(step.After.Rows) {

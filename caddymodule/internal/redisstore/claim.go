@@ -182,24 +182,11 @@ func (c *change) isFree(ctx context.Context, k *book.Key, found claimed) (bool, 
 	if d == nil {
 		return true, nil
 	}
-	old, live := d.withToken(k, c.at)
+	old := d.Holding(k.Hash, c.at)
 	if old == nil {
 		return found.now-found.entry.at > claimedFor.Microseconds(), nil
 	}
-	return !live, nil
-}
-
-// withToken returns a key with the token of another key, nil if there is none,
-// and whether it is live at a time. It prefers one that is live.
-func (d *document) withToken(k *book.Key, at time.Time) (found *book.Key, live bool) {
-	for _, own := range d.Keys {
-		if own.Hash == k.Hash {
-			if found = own; own.Live(at) {
-				return own, true
-			}
-		}
-	}
-	return found, false
+	return !old.Live(c.at), nil
 }
 
 // outdate writes an account with a new version after an entry of it was replaced
@@ -213,9 +200,7 @@ func (c *change) outdate(ctx context.Context, k *book.Key, old, own tokenEntry) 
 		if !a.Exists {
 			return store.ErrNotFound // a write that read it before fails
 		}
-		d := &document{Account: a}
-		if found, live := d.withToken(k, c.at); live {
-			owner = found
+		if owner = a.Holding(k.Hash, c.at); owner != nil && owner.Live(c.at) {
 			return store.ErrTokenTaken
 		}
 		return nil
