@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -237,12 +238,7 @@ func (c *client) hide(err error) error {
 // doMulti sends commands at once, and returns their replies.
 func (c *client) doMulti(ctx context.Context, n int, build func(b rueidis.Builder, i int) rueidis.Completed) ([]rueidis.RedisMessage, error) {
 	replies, errs := c.multi(ctx, n, func(b rueidis.Builder, i int, _ bool) rueidis.Completed { return build(b, i) })
-	for _, err := range errs {
-		if err != nil {
-			return nil, err // the others often have the same cause
-		}
-	}
-	return replies, nil
+	return replies, cmp.Or(errs...) // the others often have the same cause
 }
 
 // runMulti runs a script for each call, with one round trip, and returns a reply
@@ -374,12 +370,10 @@ func unavailable(err error) error { return fmt.Errorf("%w: %w", store.ErrUnavail
 
 // sleep waits, unless ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	}
 }

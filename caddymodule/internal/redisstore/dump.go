@@ -61,7 +61,12 @@ func (s *Store) dumpAccounts(ctx context.Context, members []string, write func(b
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return writeAll(slices.Concat(found...), write)
+	for _, p := range slices.Concat(found...) {
+		if err := write(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // piecesOf returns all that an account has, of one instant.
@@ -162,15 +167,6 @@ func (s *Store) dumpSpace(ctx context.Context, of book.Space, write func(book.Pi
 			return nil
 		}
 	}
-}
-
-func writeAll(pieces []book.Piece, write func(book.Piece) error) error {
-	for _, p := range pieces {
-		if err := write(p); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *Store) dumpLog(ctx context.Context, write func(book.Piece) error) error {

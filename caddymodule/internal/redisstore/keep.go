@@ -40,13 +40,11 @@ func (c *client) keep(ctx context.Context) {
 				pause = retryInterval
 			}
 		}
-		timer := time.NewTimer(pause)
 		select {
 		case <-wake:
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 
