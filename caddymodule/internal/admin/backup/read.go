@@ -16,6 +16,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
@@ -146,7 +147,7 @@ func (r *reader) header() (time.Time, error) {
 			ErrVersion, first.Version, version)
 	}
 	// An unknown member needs a new version, so this file was changed.
-	if strict(r.Bytes(), &first) != nil {
+	if apierror.Decode("the header", r.Bytes(), &first) != nil {
 		return time.Time{}, damaged("it has no valid header")
 	}
 	r.add()
@@ -182,7 +183,7 @@ func (r *reader) rows(ctx context.Context, yield func(book.Piece) bool) error {
 // trailer verifies the last line, after n rows.
 func (r *reader) trailer(n int64) error {
 	var last trailer
-	if err := strict(r.Bytes(), &last); err != nil {
+	if apierror.Decode("the last line", r.Bytes(), &last) != nil {
 		return damaged("its last line is invalid")
 	}
 	if last.Rows != n {
@@ -204,17 +205,4 @@ func (r *reader) damaged(what string) error {
 
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
-}
-
-// strict decodes one JSON value without unknown members.
-func strict(line []byte, value any) error {
-	decoder := json.NewDecoder(bytes.NewReader(line))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(value); err != nil {
-		return err
-	}
-	if decoder.More() {
-		return errors.New("more than one value in a line")
-	}
-	return nil
 }
