@@ -76,13 +76,10 @@ func (r *Refused) Add(row store.Refused) {
 		return
 	}
 	r.add(row)
-	if r.timer == nil {
-		r.timer = time.AfterFunc(Every, r.write)
-	}
 }
 
-// add counts a row. The caller holds mu. There is one row without an
-// account for each day, endpoint and code.
+// add counts a row, which is written later. The caller holds mu. There is one
+// row without an account for each day, endpoint and code.
 func (r *Refused) add(row store.Refused) {
 	calls := row.Calls
 	row.Calls = 0
@@ -95,6 +92,9 @@ func (r *Refused) add(row store.Refused) {
 		row.Account, row.Reason = "", ""
 	}
 	r.calls[row] += calls
+	if r.timer == nil && !r.closed {
+		r.timer = time.AfterFunc(Every, r.write)
+	}
 }
 
 // write flushes in the background.
@@ -155,9 +155,6 @@ func (r *Refused) restore(rows []store.Refused) {
 	defer r.mu.Unlock()
 	for _, row := range rows {
 		r.add(row)
-	}
-	if r.timer == nil && !r.closed {
-		r.timer = time.AfterFunc(Every, r.write)
 	}
 }
 
