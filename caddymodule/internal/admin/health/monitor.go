@@ -64,7 +64,12 @@ func (m *Monitor) current() *run {
 	}
 	r := &run{began: time.Now(), done: make(chan struct{})}
 	m.last = r
-	go r.do(m.check)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+		defer cancel()
+		r.err = m.check(ctx)
+		close(r.done)
+	}()
 	return r
 }
 
@@ -73,13 +78,6 @@ type run struct {
 	began time.Time
 	done  chan struct{}
 	err   error // read after done
-}
-
-func (r *run) do(check func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
-	defer cancel()
-	r.err = check(ctx)
-	close(r.done)
 }
 
 func (r *run) ended() bool {
@@ -93,11 +91,9 @@ func (r *run) ended() bool {
 
 // wait returns the error of the check, or errSlow after Timeout.
 func (r *run) wait() error {
-	timer := time.NewTimer(time.Until(r.began.Add(Timeout)))
-	defer timer.Stop()
 	select {
 	case <-r.done:
-	case <-timer.C:
+	case <-time.After(time.Until(r.began.Add(Timeout))):
 		if !r.ended() {
 			return errSlow
 		}
