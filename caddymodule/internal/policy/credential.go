@@ -37,11 +37,6 @@ type IdentityConfig struct {
 	Prefix string `json:"prefix,omitempty"`
 }
 
-// Identity is the compiled IdentityConfig.
-type Identity struct {
-	Placeholder, Plan, Prefix string
-}
-
 var (
 	// placeholder is one placeholder of Caddy.
 	placeholder = regexp.MustCompile(`^\{[^{}\s]+\}$`)
@@ -57,7 +52,7 @@ func (p *Policy) setIdentity(c *IdentityConfig) error {
 	if c == nil {
 		return nil
 	}
-	i := &Identity{c.Placeholder, cmp.Or(c.Plan, FreePlan), c.Prefix}
+	i := &IdentityConfig{c.Placeholder, cmp.Or(c.Plan, FreePlan), c.Prefix}
 	var errs []error
 	switch {
 	case !placeholder.MatchString(i.Placeholder):
@@ -80,7 +75,7 @@ func (p *Policy) setIdentity(c *IdentityConfig) error {
 // Account returns the account id of a user. Two users never have the same
 // one: texts that are account ids stay as they are, except those that end like
 // a hash, and all others end with their hash.
-func (i *Identity) Account(user string) string {
+func (i *IdentityConfig) Account(user string) string {
 	text := i.Prefix + user
 	if api.ValidAccount(text) && !endsWithHash(text) {
 		return text

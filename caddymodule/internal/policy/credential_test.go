@@ -26,7 +26,7 @@ func TestAccountsOfUsers(t *testing.T) {
 		{"", strings.Repeat("a", 65), "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa--mnjwdrelxhvlcqmy45xkrk37djawqxlk"},
 		{"", "auth0-5f7c8ec7c33c6c004bbafe82--igveq6eh4pcfygnsisfs6a3fklyawldy", "auth0-5f7c8ec7c33c6c004bbafe82--txmc3rolqfwpalzn4vej263hubhv2xmf"},
 	} {
-		if got := (&policy.Identity{Prefix: c.prefix}).Account(c.user); got != c.want {
+		if got := (&policy.IdentityConfig{Prefix: c.prefix}).Account(c.user); got != c.want {
 			t.Errorf("%q and %q: got %q, want %q", c.prefix, c.user, got, c.want)
 		}
 	}
@@ -38,7 +38,7 @@ func TestAccountsOfUsersAreTheirOwn(t *testing.T) {
 	t.Parallel()
 	withHash := regexp.MustCompile(`--[a-z2-7]{32}$`)
 	rapid.Check(t, func(t *rapid.T) {
-		identity := &policy.Identity{Prefix: rapid.SampledFrom([]string{"", "staff.", "a--", strings.Repeat("p", 63)}).Draw(t, "prefix")}
+		identity := &policy.IdentityConfig{Prefix: rapid.SampledFrom([]string{"", "staff.", "a--", strings.Repeat("p", 63)}).Draw(t, "prefix")}
 		name := rapid.OneOf(rapid.StringMatching(`[a-b|.é -]{1,4}`), rapid.String().Filter(func(s string) bool { return s != "" }), rapid.StringN(60, 80, -1),
 			rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOfN(rapid.Byte(), 1, 80).Draw(t, "bytes")) }))
 		one := name.Draw(t, "one")

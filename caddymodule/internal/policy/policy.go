@@ -66,7 +66,7 @@ type Policy struct {
 	// ForeignKeys accepts tokens that the gate did not make.
 	ForeignKeys bool
 	// Identity is nil if all calls need a token.
-	Identity *Identity
+	Identity *IdentityConfig
 	// Docs is where the documentation of the API is, or "".
 	Docs string
 
