@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -104,18 +105,13 @@ func (f *figures) read(of *book.Book) (numbers, error) {
 	return f.now, f.err
 }
 
-func readNumbers(of *book.Book) (n numbers, err error) {
+func readNumbers(of *book.Book) (n numbers, _ error) {
 	ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
 	defer cancel()
-	if n.totals, err = of.Totals(ctx); err != nil {
-		return n, err
-	}
-	if n.queued, err = of.QueuedEvents(ctx); err != nil {
-		return n, err
-	}
-	if n.oldest, err = of.OldestEvent(ctx); err != nil {
-		return n, err
-	}
-	n.backup, err = of.LastBackup(ctx)
-	return n, err
+	var errs [4]error
+	n.totals, errs[0] = of.Totals(ctx)
+	n.queued, errs[1] = of.QueuedEvents(ctx)
+	n.oldest, errs[2] = of.OldestEvent(ctx)
+	n.backup, errs[3] = of.LastBackup(ctx)
+	return n, errors.Join(errs[:]...)
 }
