@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -95,9 +96,5 @@ func isRandom(secret string) bool {
 // hasVariety finds repetitions such as 64 zeros. Of 32 random bytes, less
 // than 16 are different with a probability below 2^-60.
 func hasVariety(b []byte) bool {
-	different := map[byte]bool{}
-	for _, c := range b {
-		different[c] = true
-	}
-	return len(different) >= len(b)/2
+	return len(slices.Compact(slices.Sorted(slices.Values(b)))) >= len(b)/2
 }
