@@ -97,13 +97,9 @@ func (r *Store) Provision(caddy.Context) error {
 	}
 	r.options = r.written()
 	r.options.URL = address
-	files := []struct {
-		name, value string
-		resolved    *string
-	}{{"ca", r.CAFile, &r.options.CA}, {"cert", r.CertFile, &r.options.Cert}, {"key", r.KeyFile, &r.options.Key}}
-	for _, file := range files {
-		if *file.resolved, err = caddy.NewReplacer().ReplaceOrErr(file.value, true, true); err != nil {
-			return fmt.Errorf("%s: %w", file.name, err)
+	for name, file := range map[string]*string{"ca": &r.options.CA, "cert": &r.options.Cert, "key": &r.options.Key} {
+		if *file, err = caddy.NewReplacer().ReplaceOrErr(*file, true, true); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return r.options.Validate()
