@@ -71,15 +71,10 @@ func (s *Store) tokenEntry(ctx context.Context, key string) (tokenEntry, error) 
 	return parseTokenEntry(text)
 }
 
-// claimOf returns the call of claimScript for a token. old may be replaced.
-func (s *Store) claimOf(k *book.Key, old string) call {
-	return call{[]string{s.tokenKey(k.Hash)}, []string{tokenEntry{account: k.Account, key: k.ID}.of(), expiry(k, expiredFor), old}}
-}
-
-// claimOfID returns the call of claimScript for the id of a key. It lives as
-// long as the key is listed.
-func (s *Store) claimOfID(k *book.Key) call {
-	return call{[]string{s.idKey(k.ID)}, []string{tokenEntry{account: k.Account, key: k.ID}.of(), expiry(k, listedFor), "*"}}
+// claimOf returns the call of claimScript for an entry of a key, which is kept
+// for some time after the key has expired. old may be replaced.
+func claimOf(entry string, k *book.Key, keptFor time.Duration, old string) call {
+	return call{[]string{entry}, []string{tokenEntry{account: k.Account, key: k.ID}.of(), expiry(k, keptFor), old}}
 }
 
 // expiry is when an entry of a key expires, in milliseconds, empty for never.
@@ -119,7 +114,7 @@ func readClaimed(reply []rueidis.RedisMessage) (c claimed, err error) {
 func (c *change) claim(ctx context.Context) error {
 	var calls []call
 	for _, k := range c.step.Claims {
-		calls = append(calls, c.claimOf(k, ""), c.claimOfID(k))
+		calls = append(calls, claimOf(c.tokenKey(k.Hash), k, expiredFor, ""), claimOf(c.idKey(k.ID), k, listedFor, "*"))
 	}
 	replies, err := c.client.writeMulti(ctx, claimScript, calls)
 	if err != nil {
@@ -165,7 +160,7 @@ func (c *change) replace(ctx context.Context, k *book.Key, found claimed) (claim
 // enter writes the entry of a token if it has none, that of the same key, or
 // old.
 func (s *Store) enter(ctx context.Context, k *book.Key, old tokenEntry) (claimed, error) {
-	call := s.claimOf(k, old.String())
+	call := claimOf(s.tokenKey(k.Hash), k, expiredFor, old.String())
 	reply, err := s.client.runWrite(ctx, claimScript, call.keys, call.args)
 	if err != nil {
 		return claimed{}, err

@@ -32,15 +32,8 @@ const (
 
 // Options of a store. Zero fields are the defaults.
 type Options struct {
-	// URL is where the server is. Required. One of
-	//
-	//	redis://[user:password@]host[:port][/database]
-	//	rediss://…                       the same with TLS
-	//	unix://[user:password@]/path/to/socket[?db=database]
-	//	redis+sentinel://[user:password@]host[:port],host…/master[/database]
-	//	redis+cluster://[user:password@]host[:port],host…
-	//
-	// A URL of Sentinel may have the parameters sentinel_user and
+	// URL is where the server is, as in the module redis.Store. Required. A
+	// URL of Sentinel may have the parameters sentinel_user and
 	// sentinel_password, for the sentinels themselves. With CA, Sentinel and
 	// Cluster use TLS as well.
 	URL string
