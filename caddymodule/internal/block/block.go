@@ -131,7 +131,6 @@ func (p *Parser) line(prefix string, lines []Line) error {
 func (p *Parser) assign(l Line) error {
 	args := p.RemainingArgs()
 	for _, place := range l.into {
-		var err error
 		switch place := place.(type) {
 		case func() error:
 			if len(args) > 0 {
@@ -143,25 +142,19 @@ func (p *Parser) assign(l Line) error {
 				*place, args = args, nil
 				continue
 			}
-			return p.WrongArguments(l.syntax)
 		case *bool:
 			if len(args) == 0 {
 				*place = true
 				continue
 			}
-			err = p.setSwitch(place, l.name(), args[0])
-		default:
-			if len(args) == 0 {
-				return p.WrongArguments(l.syntax)
-			}
-			err = p.set(place, l.name(), args[0])
 		}
-		if err != nil {
+		if len(args) == 0 {
+			return p.WrongArguments(l.syntax)
+		}
+		if err := p.set(place, l.name(), args[0]); err != nil {
 			return err
 		}
-		if len(args) > 0 {
-			args = args[1:]
-		}
+		args = args[1:]
 	}
 	if len(args) > 0 {
 		return p.WrongArguments(l.syntax)
@@ -169,16 +162,12 @@ func (p *Parser) assign(l Line) error {
 	return nil
 }
 
-// setSwitch reads the word of a switch.
-func (p *Parser) setSwitch(place *bool, name, word string) error {
-	if *place = word == "on"; *place || word == "off" {
-		return nil
-	}
-	return p.Errf("invalid value %q of %s: use on or off", word, name)
-}
-
 func (p *Parser) set(place any, name, text string) (err error) {
 	switch place := place.(type) {
+	case *bool:
+		if *place = text == "on"; !*place && text != "off" {
+			return p.Errf("invalid value %q of %s: use on or off", text, name)
+		}
 	case *string:
 		*place = text
 	case *int:
