@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -294,22 +295,14 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads a number or "unlimited".
-func (l *Limit) UnmarshalJSON(b []byte) error {
-	var text string
-	if len(b) > 0 && b[0] == '"' {
-		if err := json.Unmarshal(b, &text); err != nil {
-			return err
-		}
-		if text != "unlimited" {
-			return fmt.Errorf("limit %q is neither a number nor \"unlimited\"", text)
-		}
-	} else {
-		text = string(b)
+func (l *Limit) UnmarshalJSON(b []byte) (err error) {
+	text := string(b)
+	if text == `"unlimited"` {
+		text = "unlimited"
+	} else if strings.HasPrefix(text, `"`) {
+		return fmt.Errorf("limit %s is neither a number nor \"unlimited\"", text)
 	}
-	v, err := ParseLimit(text)
-	if err == nil {
-		*l = v
-	}
+	*l, err = ParseLimit(text)
 	return err
 }
 
@@ -334,8 +327,7 @@ func mistake(subject, format string, args ...any) error {
 
 // Subject returns the part of the configuration that an Error names, or "".
 func Subject(err error) string {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Subject
 	}
 	return ""
