@@ -47,8 +47,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	if err == nil {
 		return nil
 	}
-	var f *refusal.Refusal
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*refusal.Refusal](err); ok {
 		return caddyhttp.HandlerError{StatusCode: f.Status, Err: f}
 	}
 	return err
@@ -123,8 +122,7 @@ func (server) Mark(r *http.Request) *gate.Mark {
 
 // Status implements gate.Server.
 func (server) Status(err error) int {
-	var e caddyhttp.HandlerError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[caddyhttp.HandlerError](err); ok {
 		return e.StatusCode
 	}
 	return http.StatusInternalServerError

@@ -84,8 +84,7 @@ func CheckFlags(c *cobra.Command) {
 // Flag returns the error of a flag with the values that are allowed: strconv
 // does not say which ones a Boolean has.
 func Flag(err error) error {
-	var cause *strconv.NumError
-	if errors.As(err, &cause) && cause.Func == "ParseBool" {
+	if cause, ok := errors.AsType[*strconv.NumError](err); ok && cause.Func == "ParseBool" {
 		return Errorf("%sallowed: true, false", strings.TrimSuffix(err.Error(), cause.Error()))
 	}
 	return err
