@@ -37,17 +37,12 @@ func (a *App) AtStart(start func() error) { a.starts = append(a.starts, start) }
 // Passed tells whether the gate has passed a request for a purpose:
 // assertion.Call or assertion.Login. Clients cannot forge this.
 func Passed(r *http.Request, purpose string) bool {
-	var call *gate.Call
-	if m := markOf(r); m != nil {
-		call = m.Call()
+	m := markOf(r)
+	if m == nil {
+		return false
 	}
-	switch purpose {
-	case assertion.Call:
-		return call != nil && !call.IsLogin()
-	case assertion.Login:
-		return call != nil && call.IsLogin()
-	}
-	return false
+	call := m.Call()
+	return call != nil && (purpose == assertion.Login && call.IsLogin() || purpose == assertion.Call && !call.IsLogin())
 }
 
 // markVar is the variable of a request that holds its mark. Handlers and the

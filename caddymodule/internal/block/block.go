@@ -43,27 +43,18 @@ func (l Line) name() string {
 	return name
 }
 
-// Position is a place in a configuration.
-type Position struct {
-	File string
-	Line int
-}
-
-// At returns where a dispenser is.
-func At(d *caddyfile.Dispenser) Position { return Position{d.File(), d.Line()} }
-
-// String returns file:line.
-func (p Position) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+// At returns where a dispenser is, as file:line.
+func At(d *caddyfile.Dispenser) string { return fmt.Sprintf("%s:%d", d.File(), d.Line()) }
 
 // Parser parses blocks, and remembers the position of each line by its subject:
 // the name of the line behind the prefix of its block.
 type Parser struct {
 	*caddyfile.Dispenser
-	Lines map[string]Position
+	Lines map[string]string
 }
 
 // New returns a parser.
-func New(d *caddyfile.Dispenser) *Parser { return &Parser{d, map[string]Position{}} }
+func New(d *caddyfile.Dispenser) *Parser { return &Parser{d, map[string]string{}} }
 
 // Block parses the optional block of the current line.
 func (p *Parser) Block(prefix string, lines ...Line) error {
