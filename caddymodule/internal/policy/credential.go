@@ -40,8 +40,13 @@ type IdentityConfig struct {
 var (
 	// placeholder is one placeholder of Caddy.
 	placeholder = regexp.MustCompile(`^\{[^{}\s]+\}$`)
-	// accountText is text that an account id may have.
+	// accountText is text that an account id may have, and notAccount a
+	// character that it may not have.
 	accountText = regexp.MustCompile(`^[A-Za-z0-9._@-]{0,63}$`)
+	notAccount  = regexp.MustCompile(`[^A-Za-z0-9._@-]`)
+	// hashed is the end of an account id with a hash: 160 bits of SHA-256 in
+	// base32.
+	hashed = regexp.MustCompile(`--[a-z2-7]{32}$`)
 )
 
 // identityPlaceholders are the beginnings of placeholders that clients do not
@@ -77,35 +82,12 @@ func (p *Policy) setIdentity(c *IdentityConfig) error {
 // a hash, and all others end with their hash.
 func (i *IdentityConfig) Account(user string) string {
 	text := i.Prefix + user
-	if api.ValidAccount(text) && !endsWithHash(text) {
+	if api.ValidAccount(text) && !hashed.MatchString(text) {
 		return text
 	}
-	readable := strings.Map(func(r rune) rune {
-		if strings.ContainsRune(accountLetters, r) {
-			return r
-		}
-		return '-'
-	}, text[:min(len(text), maxReadable)])
 	sum := sha256.Sum256([]byte(text))
-	return readable + hashMark + hashDigits.EncodeToString(sum[:])[:hashLength]
-}
-
-// An account id with a hash is a readable part, the mark and the hash: 160
-// bits of SHA-256 in base32.
-const (
-	hashMark    = "--"
-	hashLetters = "abcdefghijklmnopqrstuvwxyz234567"
-	hashLength  = 32
-	maxReadable = api.MaxAccount - len(hashMark) - hashLength
-
-	accountLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._@-"
-)
-
-var hashDigits = base32.NewEncoding(hashLetters)
-
-func endsWithHash(text string) bool {
-	at := len(text) - hashLength
-	return at >= len(hashMark) && text[at-len(hashMark):at] == hashMark && strings.Trim(text[at:], hashLetters) == ""
+	hash := "--" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:160/8]))
+	return notAccount.ReplaceAllString(text[:min(len(text), api.MaxAccount-len(hash))], "-") + hash
 }
 
 // noTokenHeaders are headers with another meaning.
