@@ -127,13 +127,12 @@ func (q *Question) steps(d *decision) []api.ExplainedStep {
 	if d.Special != "" {
 		path = "Each way to read the path leads to the same route."
 	}
-	steps := []api.ExplainedStep{
-		{Step: "path", OK: true, Message: path},
-		{Step: "headers", OK: true, Message: "The gate removes headers that clients must not set."},
-	}
+	var steps []api.ExplainedStep
 	passed := func(step, message string) {
 		steps = append(steps, api.ExplainedStep{Step: step, OK: true, Message: message})
 	}
+	passed("path", path)
+	passed("headers", "The gate removes headers that clients must not set.")
 	e, c, pass := d.Endpoint, d.call, "The request passes to the service."
 	switch {
 	case d.Login:
