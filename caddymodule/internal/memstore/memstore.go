@@ -250,11 +250,6 @@ func (e *engine) Credit(_ context.Context, id string, keys []string, day calenda
 	return nil
 }
 
-// close deletes the counts of keys of an account that is deleted.
-func (e *engine) close(id string) {
-	maps.DeleteFunc(e.counts[id], func(c counter, _ int64) bool { return !slices.Contains(store.OwnCounts, c.key) })
-}
-
 // begin makes room for the counts of a new account.
 func (e *engine) begin(id string) {
 	counts := map[counter]int64{}
@@ -312,7 +307,8 @@ func (e *engine) change(at time.Time, id string, edit func(*book.Account) error)
 	}
 	if !step.After.Exists {
 		delete(e.accounts, id)
-		e.close(id)
+		// The counts of the account stay, those of its keys do not.
+		maps.DeleteFunc(e.counts[id], func(c counter, _ int64) bool { return !slices.Contains(store.OwnCounts, c.key) })
 		return nil
 	}
 	if isNew {
