@@ -131,9 +131,7 @@ again, and changes after it are undone.`,
 	config, adapter := addConfigFlags(c, "The configuration with the store")
 	// It hides the flag of the other commands.
 	c.Flags().String("address", "", "")
-	if err := c.Flags().MarkHidden("address"); err != nil {
-		panic(err) // the flag exists
-	}
+	_ = c.Flags().MarkHidden("address") // the flag exists
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if c.Flags().Changed("address") {
 			return misuse.Errorf("--address has no meaning here: restore talks to no Caddy, and writes to the store of --config")
@@ -235,9 +233,8 @@ func readApp(config, adapter string) (*App, error) {
 func addConfigFlags(c *cobra.Command, use string) (config, adapter *string) {
 	config = c.Flags().String("config", "", use)
 	adapter = c.Flags().String("adapter", "", "The adapter of the configuration, such as caddyfile")
-	if err := c.MarkFlagRequired("config"); err != nil {
-		panic(err) // the flag exists
-	}
-	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files
+	_ = c.MarkFlagRequired("config") // the flag exists
+	// Its values are files.
+	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault)
 	return config, adapter
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/heaptest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -40,7 +42,8 @@ func TestCachesAreBounded(t *testing.T) {
 			return cache
 		}},
 		"counts": {15 << 20, func() any {
-			s := &Store{seen: newCache[seenKey, *seen](maxSeen)}
+			s := &Store{}
+			s.seen, _ = lru.New[seenKey, *seen](maxSeen)
 			for n := range maxSeen / 10 {
 				seen := s.seenOf(seenKey{id(n), id(n)})
 				for i := range 5 { // endpoints

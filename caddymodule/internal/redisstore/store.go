@@ -61,22 +61,14 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		client: c, prefix: o.Prefix, grants: newGrants(), tokenAccounts: newCache[token.Hash, string](maxGrants),
-		seen: newCache[seenKey, *seen](maxSeen), seed: maphash.MakeSeed(), ended: make(chan struct{}),
-	}
+	s := &Store{client: c, prefix: o.Prefix, grants: newGrants(), seed: maphash.MakeSeed(), ended: make(chan struct{})}
+	// They fail only for a size below 1.
+	s.tokenAccounts, _ = lru.New[token.Hash, string](maxGrants)
+	s.seen, _ = lru.New[seenKey, *seen](maxSeen)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	go s.publishOrphans(ctx)
 	return s, nil
-}
-
-func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
-	cache, err := lru.New[K, V](size)
-	if err != nil {
-		panic(err) // only of a size below 1
-	}
-	return cache
 }
 
 // Close ends the connections.

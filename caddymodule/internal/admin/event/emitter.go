@@ -60,10 +60,7 @@ type Emitter struct {
 
 // NewEmitter returns an Emitter. Close it before its store.
 func NewEmitter(options EmitterOptions) *Emitter {
-	known, err := lru.New[quotaKey, struct{}](remembered)
-	if err != nil {
-		panic("event: " + err.Error()) // only for a size below 1
-	}
+	known, _ := lru.New[quotaKey, struct{}](remembered) // it fails only for a size below 1
 	log := outage.Logger(options.Logger)
 	ctx, stop := context.WithCancel(context.Background())
 	e := &Emitter{
