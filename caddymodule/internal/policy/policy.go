@@ -128,11 +128,7 @@ func (p *Policy) setGuard(c Config) error {
 			errs = append(errs, &Error{"guard " + prefix, err})
 		}
 	}
-	if len(errs) == 0 {
-		var err error
-		p.Guard, err = route.NewGuard(c.Guard...)
-		return err
-	}
+	p.Guard, _ = route.NewGuard(c.Guard...) // nil after an error of one of them
 	return errors.Join(errs...)
 }
 
