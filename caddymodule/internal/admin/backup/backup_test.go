@@ -372,6 +372,7 @@ func TestRefusedContent(t *testing.T) {
 		"no last line":      {[]string{first, row}, "it has no end"},
 		"a wrong number":    {[]string{first, row, `{"rows":2,"sha256":""}`}, "it has 1 rows instead of 2"},
 		"a wrong checksum":  {[]string{first, row, `{"rows":1,"sha256":""}`}, "its checksum is wrong"},
+		"an unknown end":    {[]string{first, row, `{"rows":1,"sha256":"","x":1}`}, "its last line is invalid"},
 		"an unknown kind":   {[]string{first, `{"team":{}}`, "end"}, `row 1: json: unknown field "team"`},
 		"an unknown member": {[]string{first, `{"account":{"id":"a","plan":"free","x":1}}`, "end"}, `unknown field "x"`},
 		"two kinds":         {[]string{first, `{"account":{"id":"a"},"count":{"day":"2026-11-23"}}`, "end"}, "unknown kind of data"},
