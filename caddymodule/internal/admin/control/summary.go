@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -23,17 +24,8 @@ func (s *server) showSummary(ctx context.Context, with *session, _ *struct{}) (a
 	if age < summaryFresh {
 		return *last, nil
 	}
-	made := s.summing.DoChan("", func() (any, error) {
-		ctx := context.WithoutCancel(ctx) // the client may be gone before it is made
-		made, err := usage.Summarize(ctx, with.policy, with.book, round(with.now), *last)
-		if err == nil {
-			made.Checks, err = with.checks(ctx, s.backend.HasWebhook())
-		}
-		if err == nil {
-			s.summary.Store(&made)
-		}
-		return made, s.refuse(ctx, err)
-	})
+	// The client may be gone before it is made.
+	made := s.summing.DoChan("", func() (any, error) { return s.makeSummary(context.WithoutCancel(ctx), with) })
 	if age < summaryShown {
 		return *last, nil
 	}
@@ -45,6 +37,24 @@ func (s *server) showSummary(ctx context.Context, with *session, _ *struct{}) (a
 	case <-waiting.Done():
 		return api.Summary{}, errUnavailable
 	}
+}
+
+// makeSummary makes the next summary and keeps it. A panic is an error: in the
+// background, it would end the process.
+func (s *server) makeSummary(ctx context.Context, with *session) (made api.Summary, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("making the summary panicked: %v\n%s", reason, debug.Stack())
+		}
+		err = s.refuse(ctx, err)
+	}()
+	if made, err = usage.Summarize(ctx, with.policy, with.book, round(with.now), *s.summary.Load()); err != nil {
+		return made, err
+	}
+	if made.Checks, err = with.checks(ctx, s.backend.HasWebhook()); err == nil {
+		s.summary.Store(&made)
+	}
+	return made, err
 }
 
 // checks returns what an operator looks after besides the readiness. A message

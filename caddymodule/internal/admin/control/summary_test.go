@@ -234,6 +234,28 @@ func (brokenRows) Scan(context.Context, int, ...book.Range) ([][]book.Row, error
 	return nil, errors.New("the rows are gone")
 }
 
+// TestSummaryPanics: a panic while a summary is made ends neither the process nor
+// the summary that is kept. The next one is made again.
+func TestSummaryPanics(t *testing.T) {
+	t.Parallel()
+	engine, g, c := overReads(t)
+	engine.listed.set(func() { panic("the store is confused") })
+	if _, err := c.Summary(t.Context()); !isUnavailable(err) || !strings.Contains(g.Log(), "the store is confused") {
+		t.Errorf("got %v, logged %s", err, g.Log())
+	}
+	engine.listed.set(func() {})
+	first := summaryOf(t, c)
+	engine.listed.set(func() { panic("the store is confused") })
+	g.Advance(2 * time.Minute)
+	if got := summaryOf(t, c); !got.At.Equal(first.At) {
+		t.Errorf("got a summary of %s", got.At)
+	}
+	g.Advance(2 * time.Hour)
+	if _, err := c.Summary(t.Context()); !isUnavailable(err) {
+		t.Errorf("after hours: got %v", err)
+	}
+}
+
 // hasWebhook is a gate with or without a webhook.
 type hasWebhook struct {
 	*controltest.Gate
