@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -139,18 +140,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 // The default is an address of Caddy's sites, which can be no address of links.
 // Then there is no site.
 func (a *App) resolveSite() error {
-	address := caddy.NewReplacer().ReplaceAll(cmp.Or(a.Site, "{env.TOLLGATE_ADDRESS}"), "")
-	if a.Site == "" {
-		address = cmp.Or(address, "http://localhost:8080")
+	address := caddy.NewReplacer().ReplaceAll(cmp.Or(a.Site, os.Getenv("TOLLGATE_ADDRESS"), "http://localhost:8080"), "")
+	if site, err := assertion.PublicURL(address); err == nil && !strings.Contains(site.Host, "*") {
+		a.site = site
+	} else if a.Site != "" {
+		return mistake("site", "invalid address %q: use http://host or https://host", address)
 	}
-	site, err := assertion.PublicURL(address)
-	if err != nil || strings.Contains(site.Host, "*") {
-		if a.Site != "" {
-			return mistake("site", "invalid address %q: use http://host or https://host", address)
-		}
-		site = nil
-	}
-	a.site = site
 	return nil
 }
 

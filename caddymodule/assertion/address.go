@@ -29,10 +29,11 @@ func PublicURL(address string) (*url.URL, error) {
 		first = "https://" + first
 	}
 	u, err := url.Parse(first)
-	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" || u.User != nil {
 		return nil, ErrAddress
 	}
-	host, err := idna.ToASCII(u.Hostname()) // as clients send it
+	host, err := idna.ToASCII(strings.ToLower(u.Hostname())) // as clients send it
 	if err != nil {
 		return nil, ErrAddress
 	}
@@ -53,7 +54,7 @@ func Hosts(address string) (accepts func(host string) bool, err error) {
 		if err != nil {
 			return nil, err
 		}
-		hosts = append(hosts, strings.ToLower(u.Hostname()))
+		hosts = append(hosts, u.Hostname())
 	}
 	return func(host string) bool {
 		for _, pattern := range hosts {
