@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -132,21 +131,12 @@ func (t *tool) linkAccount() *cobra.Command {
 			"Send it only to a person who may see the account. The audit log has that it was made.",
 		Example: "caddy tollgate account link acc_1 --reason 'lost password'",
 	}
-	create := ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.Portal, error) {
+	c.RunE = query(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.Portal, error) {
 		return gate.Portal(ctx, args[0])
-	})
-	c.RunE = func(c *cobra.Command, args []string) error {
-		link, err := call(t, c, args, create)
-		switch {
-		case err != nil:
-			return err
-		case t.json:
-			return printJSON(c.OutOrStdout(), link)
-		}
+	}), func(table io.Writer, link api.Portal) {
 		c.PrintErrln("The link works once, until " + moment(link.ExpiresAt) + ".")
-		_, err = fmt.Fprintln(c.OutOrStdout(), link.URL)
-		return err
-	}
+		row(table, link.URL)
+	})
 	return c
 }
 

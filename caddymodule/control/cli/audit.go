@@ -77,11 +77,11 @@ func checkAudit(c *cobra.Command, filter client.AuditFilter) error {
 	if err := notEmpty(c, "account", "actor", "since", "until"); err != nil {
 		return err
 	}
-	for flag, text := range map[string]string{"since": filter.Since, "until": filter.Until} {
-		_, noTime := time.Parse(time.RFC3339, text)
-		_, noDate := time.Parse(time.DateOnly, text)
-		if text != "" && noTime != nil && noDate != nil {
-			return misuse.Errorf("invalid --%s %q: want a date such as 2026-11-01 or a time such as 2026-11-01T18:00:00Z", flag, text)
+	for _, at := range [][2]string{{"since", filter.Since}, {"until", filter.Until}} {
+		_, noTime := time.Parse(time.RFC3339, at[1])
+		_, noDate := time.Parse(time.DateOnly, at[1])
+		if at[1] != "" && noTime != nil && noDate != nil {
+			return misuse.Errorf("invalid --%s %q: want a date such as 2026-11-01 or a time such as 2026-11-01T18:00:00Z", at[0], at[1])
 		}
 	}
 	return nil

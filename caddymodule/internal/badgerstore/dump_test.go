@@ -236,7 +236,7 @@ func TestReportsAfterKill(t *testing.T) {
 	wantSame(t, "after the process was killed", storetest.Dump(t, after.Book), want)
 	last := func() store.Entry {
 		t.Helper()
-		list, err := after.LastEntries(t.Context(), book.EntryFilter{}, store.EntryID{}, 1)
+		list, err := after.ListEntries(t.Context(), book.EntryFilter{NewestFirst: true}, store.EntryID{}, 1)
 		if err != nil || len(list) != 1 {
 			t.Fatalf("the last entry: %v, %v", list, err)
 		}

@@ -121,7 +121,7 @@ func TestScanWithoutClient(t *testing.T) {
 			return err
 		},
 		"last entries": func(ctx context.Context) error {
-			_, err := s.LastEntries(ctx, book.EntryFilter{Account: "acc_2"}, store.EntryID{}, 1)
+			_, err := s.ListEntries(ctx, book.EntryFilter{Account: "acc_2", NewestFirst: true}, store.EntryID{}, 1)
 			return err
 		},
 		"keys": func(ctx context.Context) error {

@@ -91,7 +91,7 @@ func TestRestore(t *testing.T) {
 			}
 			// An entry that follows comes last.
 			check(t, to.AddEntries(t.Context(), store.Entry{At: time.Now().Add(-time.Hour), Account: "many_1", Action: "last"}))
-			last, err := to.LastEntries(t.Context(), book.EntryFilter{}, store.EntryID{}, 1)
+			last, err := to.ListEntries(t.Context(), book.EntryFilter{NewestFirst: true}, store.EntryID{}, 1)
 			if err != nil || len(last) != 1 || last[0].Action != "last" {
 				t.Errorf("the last entry is %+v, %v", last, err)
 			}

@@ -19,6 +19,8 @@ type EntryFilter struct {
 	// Since is the time of the first entry, and Until that of the first one that
 	// is not selected. Zero: none.
 	Since, Until time.Time
+	// NewestFirst lists the newest entries first instead of the oldest.
+	NewestFirst bool
 }
 
 func (f EntryFilter) selects(e store.Entry) bool {
@@ -26,17 +28,11 @@ func (f EntryFilter) selects(e store.Entry) bool {
 		(f.Account == "" || f.Account == e.Account) && (f.Actor == "" || f.Actor == e.ActorID)
 }
 
-// ListEntries returns up to limit entries of the audit log, oldest first: those
-// that the filter selects, after the position after.
-func (b *Book) ListEntries(ctx context.Context, filter EntryFilter, after store.EntryID, limit int) ([]store.Entry, error) {
-	list, _, err := b.SomeEntries(ctx, filter, after, false, limit, func() bool { return false })
-	return list, err
-}
-
-// LastEntries is ListEntries from the end: it returns entries newest first,
-// those before a position. The zero EntryID is behind all entries.
-func (b *Book) LastEntries(ctx context.Context, filter EntryFilter, before store.EntryID, limit int) ([]store.Entry, error) {
-	list, _, err := b.SomeEntries(ctx, filter, before, true, limit, func() bool { return false })
+// ListEntries returns up to limit entries of the audit log: those that the filter
+// selects, and that follow a position in its order. The zero EntryID is before all
+// entries in both orders.
+func (b *Book) ListEntries(ctx context.Context, filter EntryFilter, from store.EntryID, limit int) ([]store.Entry, error) {
+	list, _, err := b.SomeEntries(ctx, filter, from, limit, func() bool { return false })
 	return list, err
 }
 
@@ -46,18 +42,18 @@ func (b *Book) beforeSince(since time.Time) store.EntryID {
 	return store.EntryID{Milliseconds: ms - 1, Number: math.MaxInt64}
 }
 
-// SomeEntries is ListEntries, or LastEntries if reverse is set. It ends early if
-// enough returns true. Then next is the position for the next call.
-func (b *Book) SomeEntries(ctx context.Context, filter EntryFilter, from store.EntryID, reverse bool, limit int, enough func() bool) (list []store.Entry, next store.EntryID, err error) {
+// SomeEntries is ListEntries that ends early if enough returns true. Then next is
+// the position for the next call.
+func (b *Book) SomeEntries(ctx context.Context, filter EntryFilter, from store.EntryID, limit int, enough func() bool) (list []store.Entry, next store.EntryID, err error) {
 	after, before := b.beforeSince(filter.Since), from
-	if !reverse {
+	if !filter.NewestFirst {
 		before = store.EntryID{}
 		if from.Compare(after) > 0 {
 			after = from
 		}
 	}
 	for {
-		page, err := b.Entries(ctx, after, before, reverse, entriesPerRead)
+		page, err := b.Entries(ctx, after, before, filter.NewestFirst, entriesPerRead)
 		if err != nil {
 			return nil, next, err
 		}
@@ -80,7 +76,7 @@ func (b *Book) SomeEntries(ctx context.Context, filter EntryFilter, from store.E
 		if enough() {
 			return list, last, nil
 		}
-		if reverse {
+		if filter.NewestFirst {
 			before = last
 		} else {
 			after = last

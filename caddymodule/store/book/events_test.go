@@ -261,8 +261,8 @@ func TestEntries(t *testing.T) {
 	for want, got := range map[string][]string{
 		"[7 107 207 307]": targets(b.ListEntries(ctx, book.EntryFilter{Account: "acc_7"}, all, 9)),
 		"[7 107]":         targets(b.ListEntries(ctx, book.EntryFilter{Account: "acc_7"}, all, 2)),
-		"[307 207]":       targets(b.LastEntries(ctx, book.EntryFilter{Account: "acc_7"}, all, 2)),
-		"[349 348]":       targets(b.LastEntries(ctx, book.EntryFilter{}, all, 2)),
+		"[307 207]":       targets(b.ListEntries(ctx, book.EntryFilter{Account: "acc_7", NewestFirst: true}, all, 2)),
+		"[349 348]":       targets(b.ListEntries(ctx, book.EntryFilter{NewestFirst: true}, all, 2)),
 		"[348 349]":       targets(b.ListEntries(ctx, book.EntryFilter{Since: today.Add(348 * time.Second)}, all, 9)),
 		"[]":              targets(b.ListEntries(ctx, book.EntryFilter{Account: "acc_unknown"}, all, 9)),
 	} {

@@ -52,7 +52,7 @@ func (s *server) addNote(ctx context.Context, with *session, in *noteInput) erro
 }
 
 func (s *server) listAudit(ctx context.Context, with *session, in *listAuditInput) (api.AuditPage, error) {
-	filter := book.EntryFilter{Account: in.Account, Actor: in.Actor}
+	filter := book.EntryFilter{Account: in.Account, Actor: in.Actor, NewestFirst: in.Order == "desc"}
 	var err error
 	if filter.Since, err = parseTime("since", in.Since); err == nil {
 		filter.Until, err = parseTime("until", in.Until)
@@ -66,7 +66,7 @@ func (s *server) listAudit(ctx context.Context, with *session, in *listAuditInpu
 			return api.AuditPage{}, invalidRequest("The parameter after is not the next of a page.")
 		}
 	}
-	entries, next, err := with.book.SomeEntries(ctx, filter, after, in.Order == "desc", in.Limit+1, func() bool { return s.isSlow(with) })
+	entries, next, err := with.book.SomeEntries(ctx, filter, after, in.Limit+1, func() bool { return s.isSlow(with) })
 	if err != nil {
 		return api.AuditPage{}, err
 	}
