@@ -55,10 +55,10 @@ type App struct {
 	// Webhook posts events to an HTTP server. Default: none.
 	Webhook *Webhook `json:"webhook,omitempty"`
 
-	// Site is the address of the web pages, as in a Caddyfile, for links that
-	// open them for an account. Default: {env.TOLLGATE_ADDRESS}, or
-	// http://localhost:8080 without it. If the default is not the address of one
-	// host, as *.example.com, the gate makes no links.
+	// Site is the address of the web pages, as in a Caddyfile, for links that open
+	// them for an account. Of several addresses, links lead to the first. Default:
+	// {env.TOLLGATE_ADDRESS}, or http://localhost:8080 without it. If the default
+	// is invalid or has a wildcard, the gate makes no links.
 	Site string `json:"site,omitempty"`
 
 	policy.Config
