@@ -31,14 +31,10 @@ func WithReason(ctx context.Context, why string) context.Context {
 	return context.WithValue(ctx, reason{}, strings.TrimSpace(why))
 }
 
-func reasonOf(ctx context.Context) string {
-	why, _ := ctx.Value(reason{}).(string)
-	return why
-}
-
-func actorOf(ctx context.Context) string {
-	id, _ := ctx.Value(actor{}).(string)
-	return id
+// textOf returns the actor or the reason of a context, empty without one.
+func textOf(ctx context.Context, key any) string {
+	text, _ := ctx.Value(key).(string)
+	return text
 }
 
 // actors has the ids that a gate accepts.

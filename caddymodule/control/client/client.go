@@ -234,10 +234,11 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	if mediaType != "" {
 		request.Header.Set("Content-Type", mediaType)
 	}
-	if !httpguts.ValidHeaderFieldValue(reasonOf(ctx)) {
+	why := textOf(ctx, reason{})
+	if !httpguts.ValidHeaderFieldValue(why) {
 		return nil, api.ErrInvalidReason
 	}
-	for name, value := range map[string]string{api.ActorHeader: actorOf(ctx), api.ReasonHeader: reasonOf(ctx)} {
+	for name, value := range map[string]string{api.ActorHeader: textOf(ctx, actor{}), api.ReasonHeader: why} {
 		if value != "" && method != http.MethodGet {
 			request.Header.Set(name, value)
 		}
