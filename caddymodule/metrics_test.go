@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule"
 )
 
 // value returns the sum of a metric of the gate over the labels that are not
@@ -131,8 +133,19 @@ func TestLastBackup(t *testing.T) {
 }
 
 // TestWaitingEvent: an event that waits for the webhook has an age, unless the
-// webhook is removed.
+// webhook is removed. The summary of the new configuration has no webhook then.
 func TestWaitingEvent(t *testing.T) {
+	checks := func() (text string) {
+		t.Helper()
+		summary, err := caddymodule.ControlClient().Summary(t.Context())
+		for _, check := range summary.Checks {
+			text += check.Name + ": " + check.Message + "\n"
+		}
+		if err != nil || !strings.Contains(text, "backup: ") {
+			t.Errorf("got the checks %s, %v", text, err)
+		}
+		return text
+	}
 	webhook := "webhook http://" + deadAddress + " {\n\tsecret whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz\n}"
 	s := start(t, setup{zone: calmZone(), more: webhook})
 	changeAccount(t, "acc_1")
@@ -140,9 +153,15 @@ func TestWaitingEvent(t *testing.T) {
 		app(t).Follow() // a busy machine may need another one
 		return value(t, "webhook_oldest_seconds") > 0 && value(t, "webhook_queue") == 1
 	})
+	if got := checks(); !strings.HasPrefix(got, "webhook: Events that wait for delivery: 1, ") {
+		t.Errorf("with a webhook: got the checks %s", got)
+	}
 	s.more = ""
 	if err := s.reload(); err != nil {
 		t.Fatal(err)
+	}
+	if got := checks(); strings.Contains(got, "webhook") {
+		t.Errorf("without a webhook: got the checks %s", got)
 	}
 	if got := value(t, "webhook_oldest_seconds"); got != 0 {
 		t.Errorf("without a webhook: got %g seconds, want 0", got)
