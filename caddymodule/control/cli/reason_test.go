@@ -9,16 +9,21 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// TestReason: each command that changes one thing of an account takes a reason,
-// and the audit log has it. One that the gate refuses changes nothing.
+// TestReason: each command that changes something takes a reason, and the audit
+// log has it. One that the gate refuses changes nothing.
 func TestReason(t *testing.T) {
 	t.Parallel()
-	s := newShell(t)
+	s := foreignShell(t)
 	var key string
 	for i, command := range []string{
 		"account set acc_1 --plan starter", "key create acc_1 --name ci", "key set acc_1 KEY --name cd", "key rotate acc_1 KEY",
-		"key revoke acc_1 KEY", "limit set acc_1 convert 9", "limit clear acc_1 convert", "account link acc_1", "account delete acc_1",
+		"key revoke acc_1 KEY", "limit set acc_1 convert 9", "limit clear acc_1 convert", "account link acc_1",
+		"key import -", "account delete acc_1", "account import -",
 	} {
+		s.input = `{"account":"acc_1","plan":"free"}`
+		if strings.HasPrefix(command, "key") {
+			s.input = `{"account":"acc_1","token":"sk_live_51NcXhTqP0aZ7"}`
+		}
 		args := strings.Fields(strings.ReplaceAll(command, "KEY", key))
 		for name, reason := range map[string]string{"long": strings.Repeat("x", 201), "invisible": "a\u200bb", "a line break": "a\nb"} {
 			if out, _, err := s.run(t, append(args, "--reason", reason)...); err == nil || !strings.Contains(err.Error(), "A reason has at most 200 characters") {
