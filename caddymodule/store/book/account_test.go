@@ -553,11 +553,11 @@ func TestGrant(t *testing.T) {
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	a := document()
-	a.Record(store.Entry{At: now, Account: "acc_2", ActorID: "shop\xff", Target: "key\x00\xff", Before: []byte(`{}`)})
+	a.Record(store.Entry{At: now, Account: "acc_2", ActorID: "shop\xff", Target: "key\x00\xff", Reason: "why\xff", Before: []byte(`{}`)})
 	p := book.Piece{Entry: &a.Log[0]}
 	value, err := p.Value()
 	e, ok := value.(*store.Entry)
-	if err != nil || !ok || e.Account != "acc_1" || e.ActorID != "shop\uFFFD" || e.Target != "key\x00\uFFFD" || !a.Log[0].At.Equal(now) || string(e.Before) != "{}" {
+	if err != nil || !ok || e.Account != "acc_1" || e.ActorID != "shop\uFFFD" || e.Target != "key\x00\uFFFD" || e.Reason != "why\uFFFD" || !a.Log[0].At.Equal(now) || string(e.Before) != "{}" {
 		t.Errorf("got %+v, %v", value, err)
 	}
 }
