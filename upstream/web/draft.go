@@ -29,7 +29,8 @@ var (
 // that the page of the form can show it again: after another sign-in, an
 // error, or the gate's own page for too many sign-ins, which this site does
 // not see. It is a cookie, because an address must not fill in a form. The
-// browser sends it to the page of the form only.
+// browser sends it to the page of the form only. Operators' forms have none:
+// they are about other people.
 func (s *site) keepDraft(w http.ResponseWriter, r *http.Request, fields []string) {
 	draft := url.Values{}
 	for _, field := range fields {

@@ -37,6 +37,11 @@ func (s *site) routeOperator(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+one+"/{action}", s.signedIn(s.action))
 }
 
+// ofOperators tells whether an address is one of the operator's pages.
+func ofOperators(path string) bool {
+	return path == operatorPath || strings.HasPrefix(path, operatorPath+"/")
+}
+
 // operatorsOnly guards all addresses below /operator. For a person who is no
 // operator, they are as unknown as any other address, also for a form, which is
 // not read. An operator has to sign in anew after an hour. Each request asks the
@@ -44,29 +49,28 @@ func (s *site) routeOperator(mux *http.ServeMux) {
 // an answer of the database, nobody passes.
 func (s *site) operatorsOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != operatorPath && !strings.HasPrefix(r.URL.Path, operatorPath+"/") {
+		if !ofOperators(r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		v, err := s.begin(r)
+		switch {
+		case v == nil: // err says why
+		case !v.who.Operator:
+			err = errNotFound
+		case s.Now().Sub(v.session.CreatedAt) < operatorFor:
+			next.ServeHTTP(w, r)
+			return
+		default:
+			if err = s.sessions.Close(w, r); err == nil {
+				redirect(w, loginPath, url.Values{"next": {localPath(r.URL.RequestURI())}, "done": {"operator"}})
+			}
+		}
 		if errors.Is(err, errSignedOut) {
 			err = s.askToSignIn(w, r)
-			v = nil
 		}
-		switch {
-		case v == nil && err == nil: // it leads to the sign-in
-		case v == nil:
-			s.fail(w, r, nil, err)
-		case v.who.Operator && s.Now().Sub(v.session.CreatedAt) < operatorFor:
-			next.ServeHTTP(w, r)
-		case !v.who.Operator:
-			s.fail(w, r, v, errNotFound)
-		default:
-			if err := s.sessions.Close(w, r); err != nil {
-				s.fail(w, r, v, err)
-				return
-			}
-			redirect(w, loginPath, url.Values{"next": {localPath(r.URL.RequestURI())}, "done": {"operator"}})
+		if err != nil {
+			s.fail(w, r, v, err)
 		}
 	})
 }

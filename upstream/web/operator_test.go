@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
 
@@ -60,7 +61,11 @@ func TestOperatorActions(t *testing.T) {
 	key := w.person().signIn("ada@example.com").makeKey("shop backend")
 	p, olga := w.operator()
 	at := accountPage(ada.ID)
-	p.get(at).has(t, http.StatusOK, "ada@example.com", "shop backend", "starter", ">Operator</a>", "key.create")
+	first := p.get(at)
+	first.has(t, http.StatusOK, "ada@example.com", "shop backend", "starter", ">Operator</a>", "key.create")
+	if strings.Contains(first.body, "Calls given back in") || strings.Contains(first.body, ` on <a href="`+at) || strings.Contains(first.body, `<span class="hint">account</span>`) {
+		t.Errorf("has credits, or the account in its entries: %s", first.body)
+	}
 	for _, step := range []struct {
 		path         string
 		fields       []string
@@ -93,7 +98,11 @@ func TestOperatorActions(t *testing.T) {
 		if e.Action != step.action || e.Target != step.target || e.Reason != reason || e.Actor != (api.Actor{Kind: api.ActorPerson, ID: olga.ID}) || entries[1].ID != before {
 			t.Errorf("%s: got the entries %+v", step.path, entries)
 		}
-		p.get(a.location).has(t, http.StatusOK, `role="status"`, step.shows, reason)
+		now := p.get(a.location)
+		now.has(t, http.StatusOK, `role="status"`, step.shows, reason)
+		if oldest := strings.Index(now.body, "ticket 7 /plan"); strings.Index(now.body, reason) > oldest {
+			t.Errorf("%s: the audit log is not newest first", step.path)
+		}
 	}
 }
 
@@ -216,7 +225,7 @@ func TestOperatorsOnly(t *testing.T) {
 	for _, who := range []caller{{"person", person}, {"former operator", p}} {
 		unknown := who.get("/operators")
 		for _, path := range []string{"/operator", "/operator/", "/operator/accounts", accountPage(ada.ID), accountPage(ada.ID) + "/disable",
-			"/operator/audit", "/operator/try", "/operator/unknown", "/%6fperator", "/operator%2Faccounts"} {
+			"/operator/audit", "/operator/try", "/operator/unknown", "/%6fperator", "/%6fperator/accounts", "/operator%2Faccounts"} {
 			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {
 				var form url.Values
 				if method == http.MethodPost {
@@ -286,7 +295,7 @@ func TestOperatorActionsAreGuarded(t *testing.T) {
 	p, _ := w.operator()
 	at := accountPage(ada.ID)
 	before := w.last(ada.ID, 1)[0].ID
-	for _, reason := range []string{"", "  ", strings.Repeat("ü", 201), "two\nlines", "a\u202etxt"} {
+	for _, reason := range []string{"", "  ", strings.Repeat("ü", 201), "two\nlines", "a\u202etxt", "\xff"} {
 		p.post(at+"/disable", "reason", reason).has(t, http.StatusUnprocessableEntity, `role="alert"`)
 	}
 	if a := p.do(http.MethodPost, at+"/disable", url.Values{"reason": {"r"}}, "Origin", "https://evil.example"); a.status != http.StatusForbidden {
@@ -323,10 +332,16 @@ func TestOperatorPagesEscape(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := w.gate.Control
+	for range 30 {
+		w.call("shop-7", "convert", 1)
+	}
 	g.Opened().Record(store.Record{Account: "shop-7", At: g.Now(), Endpoint: "convert", Method: "GET", Path: "/api/<script>alert('path')", Status: 200})
 	p, _ := w.operator()
 	at := accountPage("shop-7")
-	p.get(at).has(t, http.StatusOK, "/api/&lt;script&gt;alert")
+	page := p.get(at)
+	if page.has(t, http.StatusOK, "/api/&lt;script&gt;alert"); strings.Count(page.body, "<code>GET /api/") != 20 {
+		t.Errorf("got %d recent calls, want 20", strings.Count(page.body, "<code>GET /api/"))
+	}
 	if a := p.post(at+"/limit", "endpoint", "convert", "calls", "7", "period", "month", "until", "2099-12-31", "reason", hostile); a.status != http.StatusSeeOther {
 		t.Fatal(a.body)
 	}
@@ -336,5 +351,39 @@ func TestOperatorPagesEscape(t *testing.T) {
 		if strings.Contains(a.body, "<script>") || strings.Contains(a.body, "alert('x')") {
 			t.Errorf("%s: not escaped: %s", path, a.body)
 		}
+	}
+}
+
+// Threat: a form that fails leaves a customer's e-mail, a reason or a date in the
+// browser.
+func TestOperatorFormsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ada := w.add("ada@example.com", "starter")
+	p, _ := w.operator()
+	w.gate.Fail(&gatetest.Fault{Hits: func(r *http.Request) bool {
+		return r.Method != http.MethodGet || strings.Contains(r.URL.Path, "lookup")
+	}})
+	for _, a := range []answer{
+		p.post("/operator/try", "target", "/api/x", "account", "ada@example.com"),
+		p.post(accountPage(ada.ID)+"/limit", "endpoint", "convert", "calls", "5", "period", "day", "until", "2099-12-31", "reason", "ticket 7"),
+	} {
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Set-Cookie") != "" {
+			t.Errorf("got %d %v", a.status, a.header)
+		}
+	}
+}
+
+// An operator who disables the own account is signed out like any other person.
+func TestOperatorDisablesOwnAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, olga := w.operator()
+	a := p.post(accountPage(olga.ID)+"/disable", "reason", "leaving")
+	if e := w.last(olga.ID, 1)[0]; a.location != accountPage(olga.ID)+"?done=disable" || e.Reason != "leaving" {
+		t.Fatalf("got %d %q and the entry %+v", a.status, a.location, e)
+	}
+	if b := p.get(a.location); b.status != http.StatusSeeOther || !strings.HasPrefix(b.location, "/login?ended=1") || p.signedIn() {
+		t.Errorf("got %d %q", b.status, b.location)
 	}
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -30,5 +31,11 @@ func TestPortalIsNoOperator(t *testing.T) {
 		if got, err := s.identify(t.Context(), a.ID, portal); err != nil || got != want {
 			t.Errorf("by a link is %v: got %+v, %v; want %+v", portal, got, err, want)
 		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.identify(t.Context(), a.ID, true); !errors.Is(err, account.ErrDatabase) {
+		t.Errorf("without the database: got %+v, %v", got, err)
 	}
 }

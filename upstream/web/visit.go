@@ -73,7 +73,7 @@ func (s *site) visited(begin func(*http.Request) (*visit, error), h pageHandler)
 			r = r.WithContext(client.WithActor(r.Context(), v.who.ID))
 			err = h(w, r, v)
 		}
-		if err != nil && r.Method == http.MethodPost {
+		if err != nil && r.Method == http.MethodPost && !ofOperators(r.URL.Path) {
 			s.keepDraft(w, r, visitFields)
 		}
 		refused, isRefused := errors.AsType[*apierror.Error](err)
