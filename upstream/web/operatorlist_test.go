@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -157,9 +158,14 @@ func TestOperatorTriesARequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, id := range []string{"shop-0000", "shop-0001"} {
+		if _, err := w.gate.Client.PutAccount(ctx, id, api.AccountChange{Label: new("Twice")}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w.call(ada.ID, "convert", 1000)
 	p, _ := w.operator()
-	p.get("/operator/try?account="+ada.ID).has(t, http.StatusOK, `value="`+ada.ID+`"`)
+	p.get("/operator/try?target=/evil&account="+ada.ID).has(t, http.StatusOK, `value="`+ada.ID+`"`, `placeholder="/path?query" value=""`)
 	for _, test := range []struct {
 		target, account, key string
 		status               int
@@ -173,6 +179,7 @@ func TestOperatorTriesARequest(t *testing.T) {
 		{"/api/convert/EUR/1/USD", "", "", 200, "401 <code>"},
 		{"/api/%2e%2e/<script>", "", "", 200, "&lt;script&gt;"},
 		{"/api/ convert", ada.ID, "", 422, `role="alert"`},
+		{"/api/convert/EUR/1/USD", "Twice", "", 422, "not one account"},
 		{"/api/convert/EUR/1/USD", "nobody@example.com", "", 422, "not one account"},
 		{"/api/convert/EUR/1/USD", "", "key_unknown", 422, "no key with this id"},
 		{"/api/convert/EUR/1/USD", "shop-0001", key.ID, 422, "no key with this id"},
@@ -222,6 +229,13 @@ func TestOperatorToday(t *testing.T) {
 	p.get("/operator").has(t, http.StatusOK, "adds up the numbers", "The gate admits calls.")
 	// Without the gate, the page says so.
 	w.gate.Fail(&gatetest.Fault{Hits: func(*http.Request) bool { return true }})
-	p.get("/operator").has(t, http.StatusOK, "The gate does not answer. Start it", "Needs care")
+	away := p.get("/operator")
+	away.has(t, http.StatusOK, "The gate does not answer. Start it", "Needs care")
+	if strings.Contains(away.body, "adds up") || away.header.Get("Refresh") == "" {
+		t.Errorf("says that a gate which does not answer works, or does not reload: %s", away.body)
+	}
 	p.get("/operator/accounts").has(t, http.StatusServiceUnavailable)
+	w.gate.Fail(nil)
+	w.gate.Control.Break(errors.New("the disk is full"))
+	p.get("/operator").has(t, http.StatusOK, "The gate refuses calls: ", "Needs care")
 }
