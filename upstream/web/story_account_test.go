@@ -15,9 +15,10 @@ func accountStories() map[string]story {
 		"front": func(s *site, w http.ResponseWriter) error {
 			return s.front(w, loaded(s, httptest.NewRequest(http.MethodGet, "/", nil)))
 		},
-		"login":         loginStory(http.StatusOK, loginView{}, ""),
-		"login-expired": loginStory(http.StatusOK, loginView{Ended: true}, ""),
-		"login-wrong":   loginStory(http.StatusUnauthorized, loginView{Email: "ada@example.com", Problem: "E-mail or password is wrong."}, ""),
+		"login":          loginStory(http.StatusOK, loginView{}, ""),
+		"login-expired":  loginStory(http.StatusOK, loginView{Ended: true}, ""),
+		"login-operator": loginStory(http.StatusOK, loginView{}, notices["operator"]),
+		"login-wrong":    loginStory(http.StatusUnauthorized, loginView{Email: "ada@example.com", Problem: "E-mail or password is wrong."}, ""),
 		"signup-free": func(s *site, w http.ResponseWriter) error {
 			return s.showSignUp(w, http.StatusOK, signUpView{Plan: "free", Offer: storyVisit("free").offer()})
 		},
@@ -39,6 +40,7 @@ func accountStories() map[string]story {
 		"reset": func(s *site, w http.ResponseWriter) error {
 			return s.showReset(w, http.StatusOK, resetView{Email: "ada@example.com"})
 		},
+		"portal-dead":   problemStory(errPortal, ""),
 		"reset-dead":    problemStory(account.ErrReset, ""),
 		"account":       accountStory(http.StatusOK, "starter", ""),
 		"account-free":  accountStory(http.StatusOK, "free", ""),
