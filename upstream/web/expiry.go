@@ -76,7 +76,7 @@ func (v *visit) lastDay(f *keyForm) *time.Time {
 	case !last.After(v.clock.now):
 		f.refuse("expires", "The date is in the past. Enter today or a later date.")
 	case last.After(v.clock.now.AddDate(maxYears, 0, -1)):
-		f.refuse("expires", "The date must be within "+strconv.Itoa(maxYears)+" years. Choose “Never” for a key without expiry.")
+		f.refuse("expires", "The date must be within "+strconv.Itoa(maxYears)+" years.")
 	}
 	return &last
 }
