@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 func TestPortalIsNoOperator(t *testing.T) {
 	t.Parallel()
 	store := accounttest.Open(t)
-	accounts := account.NewService(store, gatetest.Start(t).Client, accounttest.Hasher(), time.Now, slog.New(slog.DiscardHandler))
+	gate := gatetest.Start(t).Client
+	accounts := account.NewService(store, gate, accounttest.Hasher(), time.Now, slog.New(slog.DiscardHandler))
 	a, err := accounts.Add(t.Context(), "ada@example.com", "correct horse battery staple", "starter")
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +25,7 @@ func TestPortalIsNoOperator(t *testing.T) {
 	if err := accounts.SetOperator(t.Context(), a.ID, true); err != nil {
 		t.Fatal(err)
 	}
-	s := &site{Config: Config{Accounts: accounts}}
+	s := &site{Config: Config{Accounts: accounts, Sessions: store, Gate: gate, Now: time.Now, Site: Site{Hosts: func(string) bool { return true }}}}
 	for portal, want := range map[bool]account.Identity{
 		true:  {Account: account.Account{ID: a.ID, Email: account.Email(a.ID)}, Version: 1},
 		false: {Account: a, Version: 1, Operator: true},
@@ -37,5 +39,13 @@ func TestPortalIsNoOperator(t *testing.T) {
 	}
 	if got, err := s.identify(t.Context(), a.ID, true); !errors.Is(err, account.ErrDatabase) {
 		t.Errorf("without the database: got %+v, %v", got, err)
+	}
+	made, err := gate.Portal(t.Context(), a.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, link, _ := strings.Cut(made.URL, "link=")
+	if _, err := s.spendLink(t.Context(), link); !errors.Is(err, account.ErrDatabase) {
+		t.Errorf("a link without the database: got %v", err)
 	}
 }
