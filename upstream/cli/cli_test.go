@@ -68,6 +68,7 @@ func build(t *testing.T) string {
 //	gate fail, gate mend            the gate fails from now on, or no longer
 //	gate logins NUMBER              waits until the gate has so many live login
 //	                                tokens
+//	gate audit ACTION REASON        the newest entry of the audit log has these
 //	await URL [TEXT]                waits until the URL answers 200, with a text
 //	[!] post URL FILE STATUS        posts a JSON file as the gate of
 //	                                rates.example does and prints the answer
@@ -108,6 +109,12 @@ func command(ts *testscript.TestScript, gate *gatetest.Gate, args []string) {
 		gate.Fail(nil)
 	case "logins":
 		awaitLogins(ts, gate, args[1])
+	case "audit":
+		log, err := gate.Client.Audit(context.Background(), client.AuditFilter{NewestFirst: true}, "", 1)
+		ts.Check(err)
+		if len(log.Audit) != 1 || log.Audit[0].Action != args[1] || log.Audit[0].Reason != args[2] {
+			ts.Fatalf("got %+v, want %v", log.Audit, args[1:])
+		}
 	default:
 		ts.Fatalf("unknown command: gate %v", args)
 	}
