@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -109,8 +108,7 @@ func (v *visit) entryRows(entries []api.AuditEntry) (rows []entryRow) {
 		maps.Copy(all, after)
 		delete(all, "account") // the entry has it
 		for _, name := range slices.Sorted(maps.Keys(all)) {
-			c := valueChange{name, valueText(before[name]), valueText(after[name])}
-			if !bytes.Equal(before[name], after[name]) && c.Before+c.After != "" {
+			if c := (valueChange{name, valueText(before[name]), valueText(after[name])}); c.Before != c.After {
 				row.Changes = append(row.Changes, c)
 			}
 		}
@@ -142,15 +140,10 @@ func (s *site) try(w http.ResponseWriter, r *http.Request, v *visit) error {
 	view, status := tryView{visit: v, fields: v.fields(r.PostForm)}, http.StatusOK
 	if r.Method != http.MethodPost {
 		view.Values = url.Values{"account": r.URL.Query()["account"]}
-	} else {
-		found, err := s.explain(r.Context(), view.fields)
-		if view.Problem = adviceOf(err); view.Problem != "" {
-			status = http.StatusUnprocessableEntity
-		} else if err != nil {
-			return err
-		} else {
-			view.Found = &found
-		}
+	} else if found, err := s.explain(r.Context(), view.fields); err == nil {
+		view.Found = &found
+	} else if view.Problem, status = adviceOf(err), http.StatusUnprocessableEntity; view.Problem == "" {
+		return err
 	}
 	return s.views.show(w, status, "operatortry", v.page("Try a request", operatorSection, view))
 }
