@@ -48,6 +48,12 @@ func portal(t *testing.T, form ...string) {
 	if response, body := open(s.Address + "/usage"); response.StatusCode != http.StatusOK || !strings.Contains(body, "convert") {
 		t.Errorf("My usage: %d %s", response.StatusCode, body)
 	}
+	// The operator's pages are unknown to this visit, in each spelling.
+	for path, want := range map[string]int{"/operator": 404, "/operator/accounts/acc_1/link": 404, "/%6fperator/accounts": 404, "/OPERATOR": 404, "//operator": 400, "/x/..%2foperator": 400, "/operator;x": 404} {
+		if response, body := open(s.Address + path); response.StatusCode != want || strings.Contains(body, "Audit") {
+			t.Errorf("%s: got %d, want %d", path, response.StatusCode, want)
+		}
+	}
 	spent := regexp.MustCompile(`\S+/portal\?link=\S+`).FindString(s.Tollgate("account", "link", "acc_1"))
 	if response, _ := open(spent); response.StatusCode != http.StatusOK {
 		t.Errorf("the link of the command got %d", response.StatusCode)
