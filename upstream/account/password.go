@@ -68,8 +68,8 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 }
 
 // Verify reports whether the password has this hash. An empty hash means an
-// unknown account, or one without a password: the work is the same and the result is false. The error is
-// ErrBusy, the context's, or about a damaged hash.
+// unknown account, or one without a password: the work is the same and the
+// result is false. The error is ErrBusy, the context's, or about a damaged hash.
 func (h *Hasher) Verify(ctx context.Context, hash, password string) (bool, error) {
 	known := hash != ""
 	if !known {

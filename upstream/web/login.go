@@ -83,9 +83,9 @@ func readForm(w http.ResponseWriter, r *http.Request) error {
 // localPath returns the page to show after a sign-in: next if it is a page of
 // ours that needs a session, otherwise the default. A link must not lead to
 // another site. Browsers read "//host" and "/\host" as another site and skip
-// tabs; our paths have only letters, digits, "-", "_", ".", "@" and single slashes. The
-// query keeps what the person chose, but not what a page was told about its
-// request.
+// tabs; our paths have only letters, digits, "-", "_", ".", "@" and single
+// slashes. The query keeps what the person chose, but not what a page was told
+// about its request.
 func localPath(next string) string {
 	next, query, _ := strings.Cut(next, "?")
 	for _, root := range []string{"/settings", usagePath, operatorPath} {

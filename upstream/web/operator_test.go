@@ -63,8 +63,8 @@ func TestOperatorActions(t *testing.T) {
 	at := accountPage(ada.ID)
 	first := p.get(at)
 	first.has(t, http.StatusOK, "ada@example.com", "shop backend", "starter", ">Operator</a>", "key.create")
-	if strings.Contains(first.body, "Calls given back in") || strings.Contains(first.body, ` on <a href="`+at) || strings.Contains(first.body, `<span class="hint">account</span>`) {
-		t.Errorf("has credits, or the account in its entries: %s", first.body)
+	if strings.Contains(first.body, "Calls given back in") || strings.Contains(first.body, at+"/enable") || strings.Contains(first.body, ` on <a href="`+at) || strings.Contains(first.body, `<span class="hint">account</span>`) {
+		t.Errorf("has credits, a button to enable, or the account in its entries: %s", first.body)
 	}
 	for _, step := range []struct {
 		path         string
@@ -300,7 +300,9 @@ func TestOperatorActionsAreGuarded(t *testing.T) {
 	at := accountPage(ada.ID)
 	before := w.last(ada.ID, 1)[0].ID
 	for _, reason := range []string{"", "  ", strings.Repeat("ü", 201), "two\nlines", "a\u202etxt", "\xff"} {
-		p.post(at+"/disable", "reason", reason).has(t, http.StatusUnprocessableEntity, `role="alert"`)
+		for _, action := range []string{"disable", "plan", "reset", "link"} {
+			p.post(at+"/"+action, "reason", reason, "plan", "business").has(t, http.StatusUnprocessableEntity, `role="alert"`)
+		}
 	}
 	if a := p.do(http.MethodPost, at+"/disable", url.Values{"reason": {"r"}}, "Origin", "https://evil.example"); a.status != http.StatusForbidden {
 		t.Errorf("from another site: got %d", a.status)
