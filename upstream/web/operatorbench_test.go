@@ -1,8 +1,6 @@
 package web_test
 
 import (
-	"fmt"
-	"iter"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -13,36 +11,12 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/benchtest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
-	tokens "github.com/caddy-tollgate/tollgate/caddymodule/token"
 	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
 
 // manyAccounts is the number of accounts of the benchmark.
 const manyAccounts = 100_000
-
-// manyPieces is accounts with a key each, and with counts on several days.
-func manyPieces(today calendar.Day) iter.Seq2[book.Piece, error] {
-	return func(yield func(book.Piece, error) bool) {
-		for i := range manyAccounts {
-			a := &book.Account{Account: store.Account{ID: fmt.Sprintf("acc_%06d", i), Plan: "starter", Label: fmt.Sprintf("person-%d@example.com", i), Disabled: i%100 == 1, CreatedAt: time.Now().AddDate(0, -2, 0)}, Exists: true}
-			a.Keys = []*book.Key{{Hash: tokens.Foreign(fmt.Sprintf("tgk_%040d", i)), Key: store.Key{
-				ID: fmt.Sprintf("key_%d", i), Account: a.ID, Kind: tokens.Key, Name: "ci", Abilities: []string{"convert"}, Hint: fmt.Sprintf("tgk_…%04d", i%10_000), CreatedAt: a.CreatedAt,
-			}}}
-			if !yield(book.Piece{Document: a}, nil) {
-				return
-			}
-			for n := range calendar.Day(7) {
-				count := store.Count{Day: today - 3*n, Endpoint: "convert", Used: int64(i%900 + 1)}
-				if !yield(book.Piece{Count: &store.StoredCount{Account: a.ID, Count: count}}, nil) {
-					return
-				}
-			}
-		}
-	}
-}
 
 // BenchmarkOperator opens the operator's pages over a gate with many accounts on
 // disk.
@@ -52,7 +26,7 @@ func BenchmarkOperator(b *testing.B) {
 		b.Fatal(err)
 	}
 	dir := filepath.Join(b.TempDir(), "store")
-	if err := benchtest.RestoreBadger(dir, manyPieces(days.At(time.Now()).Day)); err != nil {
+	if err := benchtest.RestoreBadger(dir, benchtest.Accounts(manyAccounts, days.At(time.Now()).Day, time.Now().AddDate(0, -2, 0))); err != nil {
 		b.Fatal(err)
 	}
 	engine, err := benchtest.OpenBadger(dir)
@@ -68,7 +42,7 @@ func BenchmarkOperator(b *testing.B) {
 		b.Fatal(err)
 	}
 	for i := range 200 {
-		if _, err := control.PutAccount(client.WithReason(b.Context(), "many"), "acc_050000", api.AccountChange{Plan: new([]string{"business", "starter"}[i%2])}); err != nil {
+		if _, err := control.PutAccount(client.WithReason(b.Context(), "many"), "acc_00050000", api.AccountChange{Plan: new([]string{"business", "starter"}[i%2])}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -78,14 +52,14 @@ func BenchmarkOperator(b *testing.B) {
 	}
 	for name, open := range map[string]func() answer{
 		"today":         func() answer { return p.get("/operator") },
-		"accounts":      func() answer { return p.get("/operator/accounts?after=acc_070000") },
+		"accounts":      func() answer { return p.get("/operator/accounts?after=acc_00070000") },
 		"plan":          func() answer { return p.get("/operator/accounts?plan=business") },
 		"search-email":  func() answer { return p.get("/operator/accounts?search=person-9999%40") },
 		"search-none":   func() answer { return p.get("/operator/accounts?search=nobody") },
 		"search-key":    func() answer { return p.get("/operator/accounts?search=9999") },
-		"account":       func() answer { return p.get(accountPage("acc_050000")) },
+		"account":       func() answer { return p.get(accountPage("acc_00050000")) },
 		"audit":         func() answer { return p.get("/operator/audit") },
-		"audit-account": func() answer { return p.get("/operator/audit?account=acc_070000") },
+		"audit-account": func() answer { return p.get("/operator/audit?account=acc_00070000") },
 		"try": func() answer {
 			return p.post("/operator/try", "method", "GET", "target", "/api/convert/EUR/1/USD", "account", "person-99999@example.com")
 		},

@@ -1,4 +1,4 @@
-// Package benchtest opens and fills the stores that tools/bench measures. The
+// Package benchtest opens and fills the stores that benchmarks measure. The
 // packages of the stores are internal.
 package benchtest
 

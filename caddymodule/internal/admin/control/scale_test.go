@@ -3,8 +3,6 @@ package control_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"iter"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -23,45 +21,10 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/benchtest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // manyAccounts is the number of accounts of the benchmark.
 const manyAccounts = 100_000
-
-func manyID(i int) string { return fmt.Sprintf("acc_%08d", i*7919%manyAccounts) }
-
-func manyLabel(i int) string { return fmt.Sprintf("person-%d@example.com", i) }
-
-func manyToken(i int) string { return fmt.Sprintf("tgk_%040d", i) }
-
-// manyPieces is accounts with a key each and counts on several days, one in a
-// hundred disabled or on the plan business.
-func manyPieces(today calendar.Day) iter.Seq2[book.Piece, error] {
-	return func(yield func(book.Piece, error) bool) {
-		for i := range manyAccounts {
-			a := &book.Account{Account: store.Account{
-				ID: manyID(i), Plan: "starter", Label: manyLabel(i), Disabled: i%100 == 1, CreatedAt: controltest.Start.AddDate(0, -2, 0),
-			}, Exists: true}
-			if i%100 == 2 {
-				a.Plan = "business"
-			}
-			text := manyToken(i)
-			a.Keys = []*book.Key{{Hash: token.Foreign(text), Key: store.Key{
-				ID: fmt.Sprintf("key_%d", i), Account: a.ID, Kind: token.Key, Name: "ci", Abilities: []string{"convert"}, Hint: fmt.Sprintf("tgk_…%04d", i%10_000), CreatedAt: a.CreatedAt,
-			}}}
-			if !yield(book.Piece{Document: a}, nil) {
-				return
-			}
-			for n := range calendar.Day(7) {
-				count := store.Count{Day: today - 3*n, Endpoint: "convert", Used: int64(i%900 + 1)}
-				if !yield(book.Piece{Count: &store.StoredCount{Account: a.ID, Count: count}}, nil) {
-					return
-				}
-			}
-		}
-	}
-}
 
 func isUnavailable(err error) bool {
 	var refused *apierror.Error
@@ -88,7 +51,7 @@ func manyGate(b *testing.B) (*controltest.Gate, http.Handler) {
 		b.Fatal(err)
 	}
 	today := days.At(controltest.Start).Day
-	if err := benchtest.RestoreBadger(dir, manyPieces(today)); err != nil {
+	if err := benchtest.RestoreBadger(dir, benchtest.Accounts(manyAccounts, today, controltest.Start.AddDate(0, -2, 0))); err != nil {
 		b.Fatal(err)
 	}
 	opened, err := benchtest.OpenBadger(dir)
@@ -103,7 +66,7 @@ func manyGate(b *testing.B) (*controltest.Gate, http.Handler) {
 	g := controltest.Over(b, opened.Engine)
 	var rows []store.Refused
 	for i := range manyAccounts / 2 {
-		rows = append(rows, store.Refused{Day: today - calendar.Day(i%7), Account: manyID(2 * i), Endpoint: "convert", Code: "quota_exceeded", Calls: int64(i)})
+		rows = append(rows, store.Refused{Day: today - calendar.Day(i%7), Account: benchtest.ID(2*i, manyAccounts), Endpoint: "convert", Code: "quota_exceeded", Calls: int64(i)})
 	}
 	if err := g.Opened().AddRefused(b.Context(), rows); err != nil {
 		b.Fatal(err)
@@ -111,7 +74,7 @@ func manyGate(b *testing.B) (*controltest.Gate, http.Handler) {
 	for i := 0; i < manyAccounts; i += store.MaxBatch {
 		var ids []string
 		for n := range min(store.MaxBatch, manyAccounts-i) {
-			ids = append(ids, manyID(i+n))
+			ids = append(ids, benchtest.ID(i+n, manyAccounts))
 		}
 		errs := g.Opened().Change(b.Context(), controltest.Start, ids, func(_ int, a *book.Account) error {
 			a.Record(store.Entry{At: controltest.Start, ActorKind: "person", ActorID: a.Label, Action: api.KeyCreate, Reason: "a reason of some words"})
@@ -140,7 +103,7 @@ func summaryMade(ctx context.Context, c *client.Client) error {
 func BenchmarkManyAccounts(b *testing.B) {
 	g, handler := manyGate(b)
 	c := client.InProcess(handler)
-	last := manyID(manyAccounts - 1)
+	last := benchtest.ID(manyAccounts-1, manyAccounts)
 	measure := func(name string, do func(ctx context.Context) error) {
 		b.Run(name, func(b *testing.B) {
 			spent, n := processorTime(b), 0
@@ -178,7 +141,7 @@ func BenchmarkManyAccounts(b *testing.B) {
 		return err
 	})
 	find("all", client.AccountFilter{})
-	find("search an e-mail", client.AccountFilter{Search: manyLabel(manyAccounts - 1)})
+	find("search an e-mail", client.AccountFilter{Search: benchtest.Label(manyAccounts - 1)})
 	find("search the end of a key", client.AccountFilter{Search: "0007"})
 	find("search nothing", client.AccountFilter{Search: "nobody has this"})
 	find("search the end of no key", client.AccountFilter{Search: "Zzz9"})
@@ -190,7 +153,7 @@ func BenchmarkManyAccounts(b *testing.B) {
 		return err
 	})
 	measure("look up an e-mail", func(ctx context.Context) error {
-		_, err := c.LookUpAccount(ctx, manyLabel(manyAccounts-1))
+		_, err := c.LookUpAccount(ctx, benchtest.Label(manyAccounts-1))
 		return err
 	})
 	measure("usage", func(ctx context.Context) error {
