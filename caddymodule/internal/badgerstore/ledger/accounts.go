@@ -63,9 +63,6 @@ func (s accountState) plan() uint32   { return uint32(s) }
 func (s accountState) exists() bool   { return s&stateExists != 0 }
 func (s accountState) disabled() bool { return s&stateDisabled != 0 }
 
-// overridden tells whether the account has overrides.
-func (s accountState) overridden() bool { return s&stateOverridden != 0 }
-
 // generation is how often an account of this id was deleted. It begins
 // again at 0 after 2^29 times.
 func (s accountState) generation() uint32 { return uint32(s / stateGeneration) }
@@ -207,7 +204,7 @@ func (l *Ledger) Deleted(account string, granted store.Handle) bool {
 func (t *accounts) state(number uint32) (accountState, []store.Override) {
 	a := t.at(number)
 	state := a.load()
-	if !state.overridden() {
+	if state&stateOverridden == 0 {
 		return state, nil
 	}
 	t.overriding.RLock()

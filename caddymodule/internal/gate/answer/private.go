@@ -25,7 +25,9 @@ func KeepPrivate(h http.Header, vary string, memory *header.Values) {
 			hasVary = len(values) > 0
 		case name == "Trailer":
 			header.StripTrailer(h)
-		case strings.HasPrefix(name, "Ratelimit") || isTargetedCacheControl(name) || header.IsOwn(name):
+		case strings.HasPrefix(name, "Ratelimit"), header.IsOwn(name),
+			// Cache-Control for single kinds of shared caches (RFC 9213).
+			strings.HasSuffix(name, "-Cache-Control"), name == "Surrogate-Control", name == "Edge-Control", name == "X-Accel-Expires":
 			delete(h, name)
 		}
 	}
@@ -40,12 +42,6 @@ func KeepPrivate(h http.Header, vary string, memory *header.Values) {
 	} else {
 		memory.Set(h, "Vary", vary)
 	}
-}
-
-// isTargetedCacheControl recognises the variants of Cache-Control for single
-// kinds of shared caches (RFC 9213).
-func isTargetedCacheControl(name string) bool {
-	return strings.HasSuffix(name, "-Cache-Control") || name == "Surrogate-Control" || name == "Edge-Control" || name == "X-Accel-Expires"
 }
 
 // private returns Cache-Control with the directive private, and without
