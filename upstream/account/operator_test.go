@@ -41,7 +41,7 @@ func TestSetOperator(t *testing.T) {
 		if _, err := f.gate.Client.PutAccount(ctx, "shop-7", api.AccountChange{}); err != nil {
 			t.Fatal(err)
 		}
-		set("shop-7", true, account.ErrNotFound) // the gate knows it, but nobody signs in to it
+		set("shop-7", true, account.ErrNotFound) // only the gate knows it
 		log, err := f.gate.Client.Audit(ctx, client.AuditFilter{}, "", 100)
 		if err != nil {
 			t.Fatal(err)

@@ -7,16 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	gatecli "github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
@@ -290,50 +287,6 @@ message on standard error says so. Older login tokens then work until
 the currency API or another of these commands reaches the gate.`
 	c.Flags().BoolVar(&generate, "generate", false, "create a password and print it")
 	return c
-}
-
-// accountResetLink returns the command that makes a link for a person who
-// forgot the password.
-func accountResetLink(gate Gate) *cobra.Command {
-	var address func() (*url.URL, error)
-	c := changeCommand(gate, "reset-link", "Print a link that sets a new password once", func(c *cobra.Command, accounts *account.Service, id string) error {
-		to, err := address()
-		if err != nil {
-			return err
-		}
-		token, err := accounts.NewReset(c.Context(), id)
-		if err != nil {
-			return err
-		}
-		if err := accounts.NoteReset(c.Context(), id); err != nil {
-			fmt.Fprintf(c.ErrOrStderr(), "upstream: the link works, but the audit log of the gate lacks it: %v\n", err)
-		}
-		_, err = fmt.Fprintln(c.OutOrStdout(), to.JoinPath(token))
-		return err
-	})
-	c.Long = fmt.Sprintf(`Print a link with which a person sets a new password, without the current one.
-
-Send the link to the person over a channel that you trust. It works once, for
-%d minutes. A newer link or a change of the password ends it. Using it ends all
-sessions and login tokens of the account. API keys stay valid.
-
-The gate need not be running. Its audit log then lacks the link.`, account.ResetLifetime/time.Minute)
-	address = resetAddress(c)
-	return c
-}
-
-// resetAddress declares the flag of a command that prints reset links, and
-// returns their address without the token.
-func resetAddress(c *cobra.Command) func() (*url.URL, error) {
-	site := new(string)
-	fromEnvironment(c, site, "site", "TOLLGATE_ADDRESS", app.DefaultAddress, "public `address` of the site, for the link")
-	return func() (*url.URL, error) {
-		address, err := assertion.PublicURL(*site)
-		if err != nil {
-			return nil, &app.OptionError{Option: "address", Value: *site, Want: app.WantAddress}
-		}
-		return address.JoinPath("reset"), nil
-	}
 }
 
 func accountDelete(gate Gate) *cobra.Command {

@@ -46,7 +46,7 @@ func ofOperators(path string) bool {
 // operator, they are as unknown as any other address, also for a form, which is
 // not read. An operator has to sign in anew after an hour. Each request asks the
 // database, so a person who is no longer an operator is refused at once. Without
-// an answer of the database, nobody passes.
+// an answer of the database, the request is refused.
 func (s *site) operatorsOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !ofOperators(r.URL.Path) {

@@ -53,8 +53,8 @@ func (s *site) spendLink(ctx context.Context, link string) (who account.Identity
 	return s.identify(ctx, claims.Account, true)
 }
 
-// identify returns the account of a session. Nobody is an operator by a portal
-// link. An account that only the gate has is Version 0 then.
+// identify returns the account of a session. A portal link makes no
+// operator. An account that only the gate has is Version 0 then.
 func (s *site) identify(ctx context.Context, id string, portal bool) (account.Identity, error) {
 	who, err := s.Accounts.Identify(ctx, id)
 	if portal && (err == nil || errors.Is(err, account.ErrNotFound)) {

@@ -57,7 +57,7 @@ const (
 
 // Note is a change of an account outside the gate, for the audit log.
 type Note struct {
-	Action string `json:"action" enum:"operator.grant,operator.revoke,reset.create" doc:"What was done: an account became an operator of the web pages, or no longer is one, or somebody made a link that sets its password."`
+	Action string `json:"action" enum:"operator.grant,operator.revoke,reset.create" doc:"What was done: an account became an operator of the web pages, or no longer is one, or a link was made that sets its password."`
 }
 
 // Portal is a link that opens the web pages of an account once.

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/web/browsertest"
 )
 
-// A customer of the operator comes by a link, without an account here: makes a
-// key, calls the API, looks at My usage and signs out.
+// A customer without an account in upstream opens a link, makes a key, calls the
+// API, looks at My usage and signs out.
 func TestPortalJourney(t *testing.T) {
 	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 4\n"))

@@ -143,10 +143,10 @@ func BenchmarkManyAccounts(b *testing.B) {
 	find("all", client.AccountFilter{})
 	find("search an e-mail", client.AccountFilter{Search: benchtest.Label(manyAccounts - 1)})
 	find("search the end of a key", client.AccountFilter{Search: "0007"})
-	find("search nothing", client.AccountFilter{Search: "nobody has this"})
+	find("search nothing", client.AccountFilter{Search: "unknown text"})
 	find("search the end of no key", client.AccountFilter{Search: "Zzz9"})
 	find("plan", client.AccountFilter{Plan: "business"})
-	find("plan of nobody", client.AccountFilter{Plan: "free"})
+	find("plan without accounts", client.AccountFilter{Plan: "free"})
 	find("disabled", client.AccountFilter{Disabled: new(true)})
 	measure("look up an id", func(ctx context.Context) error {
 		_, err := c.LookUpAccount(ctx, last)
