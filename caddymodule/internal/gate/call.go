@@ -8,12 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/answer"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/credential"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -31,7 +31,7 @@ type Call struct {
 	store        Store
 	mark         *Mark
 	request      *http.Request
-	forwarded    http.Request // for the handlers behind the gate
+	passage      request.Passage
 	began        time.Time
 	path         string // as asked for: handlers behind the gate may rewrite it
 
@@ -72,16 +72,6 @@ type Mark struct {
 // Call returns the call that the gate has passed, or nil if it has not, or if
 // the call is over. A login has a call without an account.
 func (m *Mark) Call() *Call { return m.call.Load() }
-
-// remove removes the mark and the gate's headers from a request whose call
-// failed or was refunded, or whose login attempt has ended. A handler that
-// answers instead of the service must not get them.
-func (m *Mark) remove(r *http.Request) {
-	m.call.Store(nil)
-	for _, name := range [...]string{"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header} {
-		delete(r.Header, name)
-	}
-}
 
 // identityPlaceholder has the user of an identity, or "" of a call with a
 // token. Servers read it for the second pass of a request: by then,

@@ -67,7 +67,7 @@ func bodyCost(r *http.Request, e *policy.Endpoint) (int64, *refusal.Refusal) {
 		request.Unread(r, body, nil)
 		return 0, refusal.CostBodySize(e.Name, e.CostBody)
 	}
-	r.Body = request.Buffer(body)
+	request.SetBody(r, body)
 	cost, err := elements(body, e.CostMember)
 	if err != nil {
 		return 0, refusal.CostBody(e.CostMember, maxNesting)

@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"strconv"
 	"testing"
@@ -29,11 +28,10 @@ type floor struct {
 // floorCall is what the floor keeps of a call.
 type floorCall struct {
 	http.ResponseWriter
-	forwarded http.Request
-	values    [9]string
-	rooms     [1]store.Room
-	day       *calendar.Span
-	began     time.Time
+	values [9]string
+	rooms  [1]store.Room
+	day    *calendar.Span
+	began  time.Time
 }
 
 func (f *floor) Serve(w http.ResponseWriter, r *http.Request, next gate.Handler) error {
@@ -53,8 +51,8 @@ func (f *floor) Serve(w http.ResponseWriter, r *http.Request, next gate.Handler)
 	if _, err := f.Take(context.Background(), counted, f.limits, c.rooms[:]); err != nil {
 		return err
 	}
-	c.forwarded = *r
-	h := maps.Clone(r.Header)
+	h := r.Header
+	sent := h["Authorization"]
 	delete(h, "Authorization")
 	by := assertion.Caller{Account: grant.Account, Plan: grant.Plan, Key: grant.Key, Abilities: grant.Abilities}
 	c.set(h, 0, "Tollgate-Account", by.Account)
@@ -62,8 +60,12 @@ func (f *floor) Serve(w http.ResponseWriter, r *http.Request, next gate.Handler)
 	c.set(h, 2, "Tollgate-Key", by.Key)
 	c.set(h, 3, "Tollgate-Abilities", by.Abilities)
 	c.set(h, 4, assertion.Header, f.signer.Call(hash, r.Host, by, c.began))
-	c.forwarded.Header = h
-	return next.ServeHTTP(c, &c.forwarded)
+	err = next.ServeHTTP(c, r)
+	for _, name := range [...]string{"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header} {
+		delete(h, name)
+	}
+	h["Authorization"] = sent // for the handlers in front
+	return err
 }
 
 func (c *floorCall) set(h http.Header, at int, name, value string) {

@@ -273,19 +273,21 @@ func (g *Gate) carryOut(w http.ResponseWriter, r *http.Request, d *decision, nex
 	case d.Login:
 		return g.login(w, r, d, next)
 	case enforced:
-		return g.passOn(w, r, d.facts.Forwarded(r), openAnswer{w}, next)
+		return pass(w, r, d.facts, openAnswer{w}, next)
 	}
-	return passUnchanged(w, r, d.facts, next)
+	d.facts.KeepConnection()
+	return pass(w, r, d.facts, nil, next)
 }
 
 // proxy passes a call on, and records it when it ends.
 func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (err error) {
 	c.mark.requestID = c.gate.Server.RequestID(c.request, true)
-	c.answer = answer.Writer{ResponseWriter: w, Owner: c}
+	c.answer = answer.Writer{ResponseWriter: w, Owner: c, AnswersBroken: true}
 	// Deferred, because a proxy panics if its service breaks off in the
 	// middle of an answer. Before the answer, a panic is a server error.
 	status, panics := http.StatusInternalServerError, true
 	defer func() {
+		c.passage.End()
 		if panics && c.request.Context().Err() == nil {
 			logFailure(c.gate.outages.upstream[c.endpoint.Index], errBrokenOff, c.logAttrs()[1:]...)
 		}
@@ -304,14 +306,12 @@ func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (
 		return c.serveUsage(&c.answer, c.request)
 	}
 	c.forward(facts)
-	err = next.ServeHTTP(&c.answer, &c.forwarded)
+	err = next.ServeHTTP(&c.answer, c.request)
 	panics = false
 	c.mark.call.Store(nil) // for the handlers in front of the gate, the call is over
-	if err != nil || c.answer.Body.Fault() != nil {
-		c.mark.remove(&c.forwarded)
-		if c.answer.Status == 0 {
-			return c.fail(err)
-		}
+	c.passage.End()
+	if c.answer.Status == 0 && (err != nil || c.answer.Body.Fault() != nil) {
+		return c.fail(err)
 	}
 	status = http.StatusOK // as net/http, for a handler that wrote nothing
 	if c.answer.Status != answer.StatusClientGone {
@@ -320,11 +320,12 @@ func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (
 	return err
 }
 
-// forward makes the request for the service: with the headers that tell which
-// account calls, and without those that the service must not see.
+// forward gives the request the headers that tell which account calls, and
+// removes those that the service must not see.
 func (c *Call) forward(facts request.Facts) {
-	facts.Forward(&c.forwarded, c.request)
-	h := c.forwarded.Header
+	c.passage.Begin(c.request, facts, c.gate.credentials.Headers)
+	c.answer.Body = c.passage.Body
+	h := c.request.Header
 	// Removed first: a map of up to eight fields is small.
 	c.gate.credentials.Remove(h, c.endpoint)
 	by := assertion.Caller{Account: c.grant.Account, Plan: c.grant.Plan, Key: c.grant.Key, Abilities: c.abilities}
@@ -336,7 +337,6 @@ func (c *Call) forward(facts request.Facts) {
 	c.values.Set(h, "Tollgate-Abilities", by.Abilities)
 	c.values.Set(h, assertion.Header, c.gate.Assertions.Call(c.credential.Hash, c.request.Host, by, c.began))
 	c.mark.call.Store(c)
-	c.answer.Body = request.Watch(&c.forwarded, c.request)
 }
 
 // Answered implements answer.Owner: it completes the headers of the answer.
@@ -365,7 +365,7 @@ func (c *Call) Answered(status int) {
 	}
 	c.switched = status == http.StatusSwitchingProtocols || status == http.StatusOK && c.request.Method == http.MethodConnect
 	if c.switched {
-		credential.AnswerProtocol(h, c.request.Header)
+		credential.AnswerProtocol(h, c.passage.Sent(request.ProtocolHeader))
 		c.record(status, "") // the connection may stay open for days
 	}
 }
@@ -380,7 +380,7 @@ func (c *Call) fail(err error) error {
 		return c.refuse(&c.answer, fault)
 	}
 	status := c.gate.Server.Status(err)
-	f := refusal.Unanswered(status, false)
+	f := refusal.Unanswered(status)
 	if c.gate.Policy.Refund != policy.RefundNever && (f != nil || c.isRefusedBehind(status)) {
 		c.refund()
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/answer"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
@@ -47,10 +49,8 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, d *decision, next H
 	if f != nil {
 		return g.refuse(w, r, "", nil, f)
 	}
-	forwarded := d.facts.Forwarded(r)
-	forwarded.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, g.Now())}
-	d.mark.call.Store(loggingIn)
-	return g.passOn(w, r, forwarded, &loginAnswer{w, g, d.mark, forwarded, attempt}, next)
+	l := &loginAnswer{ResponseWriter: w, gate: g, mark: d.mark, request: r, attempt: attempt}
+	return l.pass(d.facts, next)
 }
 
 // reserveAttempt reserves a login attempt, or refuses it.
@@ -84,15 +84,57 @@ type loginAnswer struct {
 	http.ResponseWriter
 	gate    *Gate
 	mark    *Mark
-	request *http.Request // for the service
+	request *http.Request
+	passage request.Passage
 	attempt *login.Attempt
+}
+
+// pass passes the attempt on. If the next handler has not answered, the gate
+// does: with 400 or 413 if the client broke its body, and with 502, 503 or 504
+// after such an error. Other errors go on to the server.
+func (l *loginAnswer) pass(facts request.Facts, next Handler) error {
+	g, r := l.gate, l.request
+	l.mark.requestID = g.Server.RequestID(r, true)
+	l.passage.Begin(r, facts, nil)
+	defer l.passage.End()
+	r.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, g.Now())}
+	l.mark.call.Store(loggingIn)
+	a := &answer.Writer{ResponseWriter: l.ResponseWriter, Owner: l, Body: l.passage.Body, AnswersBroken: true}
+	defer a.End(0) // the handler wrote nothing, or panicked
+	err := next.ServeHTTP(a, r)
+	l.passage.End()
+	if err == nil && !a.Gone {
+		g.outages.login.Worked()
+		return nil
+	}
+	if a.Status != 0 {
+		return err
+	}
+	status := g.Server.Status(err)
+	if status == http.StatusUnauthorized {
+		a.Begin(status) // an error route will write the answer to a wrong password
+	}
+	if fault := g.bodyFault(a.Body, err); fault != nil {
+		return g.refuse(a, r, "", nil, fault)
+	}
+	f := refusal.Unanswered(status)
+	if f == nil {
+		return err
+	}
+	logFailure(g.outages.login, unquoted(err), slog.Int("status", status))
+	if g.PassErrors {
+		a.Begin(status) // the attempt ends
+		return err
+	}
+	return g.refuse(a, r, "", nil, f)
 }
 
 // Answered implements answer.Owner. 401 is a failed attempt; 2xx, or the 303
 // after a web form, is a successful one; any other status says nothing about
 // the password. A login that ends with an error never succeeds.
 func (l *loginAnswer) Answered(status int) {
-	l.mark.remove(l.request)
+	l.mark.call.Store(nil)
+	l.passage.RemoveIdentity()
 	header.Strip(l.Header())
 	var err error
 	ctx := context.WithoutCancel(l.request.Context())
@@ -146,7 +188,7 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *refusal.Refu
 	if !ok {
 		return "", refusal.LoginBody
 	}
-	r.Body = request.Buffer(body)
+	request.SetBody(r, body)
 	return email, nil
 }
 

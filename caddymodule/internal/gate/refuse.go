@@ -46,7 +46,7 @@ func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint,
 	if e != nil {
 		vary = g.vary
 	}
-	_, read := r.Body.(request.Buffered)
+	_, read := r.Body.(*request.Buffered)
 	a, begun := w.(*answer.Writer)
 	if !read && (!begun || a.Body == nil) { // otherwise the answer does it
 		apierror.CloseUnread(w, r)

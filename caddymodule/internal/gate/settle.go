@@ -31,7 +31,8 @@ func (c *Call) refund() {
 		return
 	}
 	c.settled = true
-	c.mark.remove(&c.forwarded)
+	c.mark.call.Store(nil)
+	c.passage.RemoveIdentity()
 	if c.uncounted {
 		return
 	}

@@ -3,10 +3,8 @@ package gate
 import (
 	"net/http"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/answer"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/credential"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 )
 
@@ -69,20 +67,4 @@ func (c *Call) confirm() *refusal.Refusal {
 		c.abilities = plan.Effective(c.tokenAbilities(plan)).Abilities
 	}
 	return nil
-}
-
-// passUnchanged passes a request on, and changes neither the request nor its
-// answer. The headers that a client must not set stay removed: an identity,
-// another target, and another version of HTTP within the connection. Each of
-// them would bypass what shadow refuses. The request has no call: a second
-// gate may find that it is a login.
-func passUnchanged(w http.ResponseWriter, r *http.Request, facts request.Facts, next Handler) error {
-	facts.KeepConnection()
-	f := facts.Forwarded(r)
-	if body := request.Watch(f, r); body != nil {
-		a := &answer.Writer{ResponseWriter: w, Body: body}
-		defer a.Begin(0) // the server answers if the handler has not
-		w = a
-	}
-	return next.ServeHTTP(w, f)
 }

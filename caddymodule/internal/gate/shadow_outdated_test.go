@@ -75,7 +75,7 @@ func TestShadowConfirms(t *testing.T) {
 			f.take, f.confirm, w.refused = test.take, test.confirm, nil
 			var seen http.Header
 			w.next = func(rw http.ResponseWriter, r *http.Request) error {
-				seen = r.Header
+				seen = r.Header.Clone()
 				rw.WriteHeader(http.StatusTeapot)
 				return nil
 			}

@@ -79,7 +79,7 @@ func TestShadow(t *testing.T) {
 				var seen *http.Request
 				var body string
 				w.next = func(rw http.ResponseWriter, r *http.Request) error {
-					seen = r
+					seen = r.Clone(r.Context())
 					all, err := io.ReadAll(r.Body)
 					rw.WriteHeader(http.StatusTeapot)
 					body = string(all)
@@ -189,7 +189,7 @@ func TestShadowEscape(t *testing.T) {
 	for _, target := range []string{convert, "/open", "/api/nothing"} {
 		var got http.Header
 		w.next = func(_ http.ResponseWriter, r *http.Request) error {
-			got = r.Header
+			got = r.Header.Clone()
 			return nil
 		}
 		if _, err := w.ask("GET", target, "", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: x"); err != nil {

@@ -32,8 +32,9 @@ type Writer struct {
 	Body *request.Body
 	// Status is that of the final answer; 0 before.
 	Status int
-	// Gone tells that the server reported a closed connection, see WriteHeader.
-	Gone bool
+	// AnswersBroken tells that the owner answers a client that broke its body,
+	// see WriteHeader. Gone tells that it has to.
+	AnswersBroken, Gone bool
 }
 
 // Begin notes the first final status.
@@ -67,7 +68,7 @@ func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // broke its body may wait for the answer, so the gate answers it.
 func (w *Writer) WriteHeader(status int) {
 	switch {
-	case status == StatusClientGone && w.Owner != nil && w.Body.Fault() != nil:
+	case status == StatusClientGone && w.AnswersBroken && w.Body.Fault() != nil:
 		w.Gone = true
 		return
 	case status >= 200 || status == http.StatusSwitchingProtocols:

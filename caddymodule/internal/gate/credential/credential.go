@@ -83,6 +83,9 @@ type source interface {
 
 // Reader reads credentials.
 type Reader struct {
+	// Headers are the names of the headers that Remove may change.
+	Headers []string
+
 	policy  *policy.Policy
 	server  Server
 	sources []source
@@ -97,9 +100,10 @@ type Server interface {
 
 // New returns a reader. It needs the server for identities only.
 func New(p *policy.Policy, server Server) *Reader {
-	rd := &Reader{policy: p, server: server, noToken: refusal.NoToken(p.TokenHeader, p.TokenBasic)}
+	rd := &Reader{Headers: []string{"Authorization", "Cookie", request.ProtocolHeader}, policy: p, server: server, noToken: refusal.NoToken(p.TokenHeader, p.TokenBasic)}
 	if p.TokenHeader != "" {
 		rd.sources = append(rd.sources, tokenHeader(p.TokenHeader))
+		rd.Headers = append(rd.Headers, p.TokenHeader)
 	}
 	schemes := authorization{bearer}
 	if p.TokenBasic {

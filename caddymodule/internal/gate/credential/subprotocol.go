@@ -38,10 +38,10 @@ func (subprotocol) token(r Request, position int, _ bool) (string, bool) {
 	return "", false
 }
 
-// hasToken tells whether a subprotocol is a token. Only then the gate has
-// subprotocols of its own.
-func hasToken(h http.Header) bool {
-	for protocol := range header.Elements(h[request.ProtocolHeader]) {
+// hasToken tells whether one of the subprotocols is a token. Only then the gate
+// has subprotocols of its own.
+func hasToken(protocols []string) bool {
+	for protocol := range header.Elements(protocols) {
 		if strings.HasPrefix(protocol, bearerProtocol) {
 			return true
 		}
@@ -50,7 +50,7 @@ func hasToken(h http.Header) bool {
 }
 
 func (subprotocol) remove(h http.Header, _ *policy.Endpoint) {
-	if h[request.ProtocolHeader] == nil || !hasToken(h) {
+	if h[request.ProtocolHeader] == nil || !hasToken(h[request.ProtocolHeader]) {
 		return
 	}
 	header.Filter(h, request.ProtocolHeader, func(protocol string) string {
@@ -63,11 +63,11 @@ func (subprotocol) remove(h http.Header, _ *policy.Endpoint) {
 
 // AnswerProtocol chooses gateProtocol in the answer to a request with a token
 // as a subprotocol, if the client offers it and the service has chosen none.
-func AnswerProtocol(answer, asked http.Header) {
+func AnswerProtocol(answer http.Header, asked []string) {
 	if answer[request.ProtocolHeader] != nil || !hasToken(asked) {
 		return
 	}
-	for protocol := range header.Elements(asked[request.ProtocolHeader]) {
+	for protocol := range header.Elements(asked) {
 		if protocol == gateProtocol {
 			answer[request.ProtocolHeader] = []string{gateProtocol}
 		}

@@ -157,28 +157,13 @@ func throttled(message string, result outcome.Call, wait time.Duration) *Refusal
 }
 
 // Unanswered returns the refusal for a service that did not answer, by the
-// status of the error; nil for other statuses. On an open path, the error may
-// be the operator's own, such as for maintenance.
-func Unanswered(status int, open bool) *Refusal {
-	if open {
-		return unansweredOpen[status]
-	}
-	return unanswered[status]
-}
+// status of the error; nil for other statuses.
+func Unanswered(status int) *Refusal { return unanswered[status] }
 
 const unreachable = "The service behind the gate did not answer. Try again."
 
-var (
-	unanswered = map[int]*Refusal{
-		http.StatusBadGateway:         fixed(http.StatusBadGateway, "upstream_unreachable", unreachable, outcome.Failed),
-		http.StatusServiceUnavailable: fixed(http.StatusServiceUnavailable, "upstream_unreachable", unreachable, outcome.Failed),
-		http.StatusGatewayTimeout:     fixed(http.StatusGatewayTimeout, "upstream_timeout", "The service behind the gate did not answer in time. Try again.", outcome.Failed),
-	}
-	unansweredOpen = func() map[int]*Refusal {
-		open := map[int]*Refusal{}
-		for status, f := range unanswered {
-			open[status] = fixed(status, f.Code, "This site cannot answer right now. Try again.", outcome.Failed)
-		}
-		return open
-	}()
-)
+var unanswered = map[int]*Refusal{
+	http.StatusBadGateway:         fixed(http.StatusBadGateway, "upstream_unreachable", unreachable, outcome.Failed),
+	http.StatusServiceUnavailable: fixed(http.StatusServiceUnavailable, "upstream_unreachable", unreachable, outcome.Failed),
+	http.StatusGatewayTimeout:     fixed(http.StatusGatewayTimeout, "upstream_timeout", "The service behind the gate did not answer in time. Try again.", outcome.Failed),
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"sync"
 	"sync/atomic"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
@@ -16,41 +15,18 @@ import (
 // report that as a failure of the service. A proxy's transport reads the
 // body on its own goroutine.
 type Body struct {
-	request *http.Request                   // for the service
+	io.ReadCloser
+	request *http.Request
 	end     atomic.Pointer[refusal.Refusal] // the first end of the body; nil before
-
-	// of is the request in front of the gate. Its body is opened at the first
-	// read: until then, Caddy's placeholder {http.request.body} may read it and
-	// put another one in its place.
-	of      *http.Request
-	opening sync.Once
-	from    io.ReadCloser
 }
 
 // The ends of a body that are not the client's fault: it was read to its end,
 // or the service closed it before.
 var wholeBody, closedEarly = new(refusal.Refusal), new(refusal.Refusal)
 
-// Watch replaces the body of f, the request for the service that was made of
-// r. It returns nil for a request without a body, and for one whose body the
-// gate has read. Some servers also wrap the body of a request without one.
-func Watch(f, r *http.Request) *Body {
-	if _, read := f.Body.(Buffered); read || f.Body == nil || f.ContentLength == 0 {
-		return nil
-	}
-	b := &Body{request: f, of: r}
-	f.Body = b
-	return b
-}
-
-func (b *Body) open() io.ReadCloser {
-	b.opening.Do(func() { b.from = b.of.Body })
-	return b.from
-}
-
 // Read notes the end of the body.
 func (b *Body) Read(p []byte) (int, error) {
-	n, err := b.open().Read(p)
+	n, err := b.ReadCloser.Read(p)
 	switch {
 	case errors.Is(err, io.EOF):
 		b.end.CompareAndSwap(nil, wholeBody)
@@ -63,7 +39,7 @@ func (b *Body) Read(p []byte) (int, error) {
 // Close notes the end of the body.
 func (b *Body) Close() error {
 	b.end.CompareAndSwap(nil, closedEarly)
-	return b.open().Close()
+	return b.ReadCloser.Close()
 }
 
 // Fault returns the refusal of a request whose body the client broke, and nil
@@ -104,10 +80,15 @@ type Buffered struct {
 }
 
 // Buffer returns a body with this text.
-func Buffer(text []byte) Buffered { return Buffered{bytes.NewReader(text), text} }
+func Buffer(text []byte) *Buffered { return &Buffered{bytes.NewReader(text), text} }
+
+// SetBody gives a request, whose body the gate has read, a body with that text.
+func SetBody(r *http.Request, text []byte) {
+	r.Body, r.ContentLength, r.TransferEncoding = Buffer(text), int64(len(text)), nil
+}
 
 // Close does nothing.
-func (Buffered) Close() error { return nil }
+func (*Buffered) Close() error { return nil }
 
 // Unread puts back what the gate has read of a body, until err if that is not
 // nil.

@@ -127,31 +127,6 @@ func (facts *Facts) KeepConnection() {
 	facts.upgrade, facts.connection = facts.upgrade && facts.escapes, facts.connection && facts.escapes
 }
 
-// Forward makes f the request for the handlers behind the gate. It is a copy:
-// the handlers in front of the gate go on to see what the client sent. With one
-// request for both, a cache in front would store an answer as that of a request
-// without a token.
-func (facts Facts) Forward(f, r *http.Request) {
-	*f = *r
-	f.Header = maps.Clone(r.Header)
-	if facts.upgrade && !facts.switches {
-		delete(f.Header, "Upgrade")
-	}
-	if facts.connection {
-		filterConnection(f.Header, facts.switches)
-	}
-	if read, ok := r.Body.(Buffered); ok {
-		f.Body, f.ContentLength, f.TransferEncoding = Buffer(read.text), int64(len(read.text)), nil
-	}
-}
-
-// Forwarded is Forward with a new request.
-func (facts Facts) Forwarded(r *http.Request) *http.Request {
-	f := new(http.Request)
-	facts.Forward(f, r)
-	return f
-}
-
 // filterConnection keeps close, keep-alive and an allowed upgrade. Any other
 // option of Connection names a header that the proxy would drop after the
 // gate has set it (RFC 9110, 7.6.1).

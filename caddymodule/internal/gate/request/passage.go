@@ -1,0 +1,120 @@
+package request
+
+import (
+	"io"
+	"maps"
+	"net/http"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+)
+
+// Passage is a request on its way through the handlers behind the gate. They
+// get the request of the handlers in front, with other headers and another
+// body, and not a copy: Caddy's placeholders read the request that the server
+// made, so a copy would hide from them what the gate and the handlers behind it
+// change. When they have ended, the handlers in front get back what the client
+// sent. Without it, a cache in front would store an answer as that of a request
+// without a token.
+//
+// The headers are changed in their map, because other handlers in front make
+// copies of the request that share it, such as forward_auth and tracing.
+type Passage struct {
+	// Body is that of the request if the gate watches it, or nil.
+	Body *Body
+
+	request *http.Request
+	method  string
+	body    io.ReadCloser // that of the handlers in front
+	sent    [6]field      // the headers that the gate removes or changes
+	fields  int
+}
+
+type field struct {
+	name   string
+	values []string
+}
+
+// Begin starts the passage of a request. The gate will remove headers of these
+// names.
+func (p *Passage) Begin(r *http.Request, facts Facts, names []string) {
+	p.request, p.method, p.body = r, r.Method, r.Body
+	for _, name := range names {
+		p.keep(name)
+	}
+	if facts.upgrade && !facts.switches {
+		p.keep("Upgrade")
+		delete(r.Header, "Upgrade")
+	}
+	if facts.connection {
+		p.keep("Connection")
+		filterConnection(r.Header, facts.switches)
+	}
+	switch read, ok := r.Body.(*Buffered); {
+	case ok:
+		r.Body = Buffer(read.text)
+	case r.Body != nil && r.ContentLength != 0: // some servers wrap the body of a request without one
+		p.Body = &Body{ReadCloser: r.Body, request: r}
+		r.Body = p.Body
+	}
+}
+
+func (p *Passage) keep(name string) {
+	if values, found := p.request.Header[name]; found {
+		p.sent[p.fields] = field{name, values}
+		p.fields++
+	}
+}
+
+// Sent returns the values of a header that the gate removes or changes, as the
+// client sent them.
+func (p *Passage) Sent(name string) []string {
+	for _, f := range p.sent[:p.fields] {
+		if f.name == name {
+			return f.values
+		}
+	}
+	return nil
+}
+
+// RemoveIdentity removes the gate's headers from the request. A handler that
+// answers instead of the service must not get them.
+func (p *Passage) RemoveIdentity() {
+	if p.request == nil {
+		return
+	}
+	h := p.header()
+	for _, name := range [...]string{"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header} {
+		delete(h, name)
+	}
+}
+
+// End gives the handlers in front the request as the client sent it. It does
+// nothing if the passage has not begun or has ended.
+func (p *Passage) End() {
+	r := p.request
+	if r == nil {
+		return
+	}
+	p.RemoveIdentity()
+	h := p.header()
+	for _, f := range p.sent[:p.fields] {
+		h[f.name] = f.values
+	}
+	switch r.Body.(type) {
+	case *Body, *Buffered: // others are of handlers, or of Caddy's placeholder of the body
+		r.Body = p.body
+	}
+	r.Method = p.method
+	p.request = nil
+}
+
+// header returns the headers that the gate may change now. If the client is
+// gone, it is a copy: a cache that runs the handlers behind it beside its own
+// code may read the old one, and Go ends a program that reads and writes a map
+// at once.
+func (p *Passage) header() http.Header {
+	if p.request.Context().Err() != nil {
+		p.request.Header = maps.Clone(p.request.Header)
+	}
+	return p.request.Header
+}
