@@ -13,7 +13,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/credential"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -31,7 +30,6 @@ type Call struct {
 	store        Store
 	mark         *Mark
 	request      *http.Request
-	passage      request.Passage
 	began        time.Time
 	path         string // as asked for: handlers behind the gate may rewrite it
 

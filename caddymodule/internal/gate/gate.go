@@ -287,7 +287,6 @@ func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (
 	// middle of an answer. Before the answer, a panic is a server error.
 	status, panics := http.StatusInternalServerError, true
 	defer func() {
-		c.passage.End()
 		if panics && c.request.Context().Err() == nil {
 			logFailure(c.gate.outages.upstream[c.endpoint.Index], errBrokenOff, c.logAttrs()[1:]...)
 		}
@@ -309,8 +308,8 @@ func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (
 	err = next.ServeHTTP(&c.answer, c.request)
 	panics = false
 	c.mark.call.Store(nil) // for the handlers in front of the gate, the call is over
-	c.passage.End()
-	if c.answer.Status == 0 && (err != nil || c.answer.Body.Fault() != nil) {
+	c.answer.Passage.End()
+	if c.answer.Status == 0 && (err != nil || c.answer.Passage.Body.Fault() != nil) {
 		return c.fail(err)
 	}
 	status = http.StatusOK // as net/http, for a handler that wrote nothing
@@ -323,8 +322,7 @@ func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (
 // forward gives the request the headers that tell which account calls, and
 // removes those that the service must not see.
 func (c *Call) forward(facts request.Facts) {
-	c.passage.Begin(c.request, facts, c.gate.credentials.Headers)
-	c.answer.Body = c.passage.Body
+	c.answer.Passage.Begin(c.request, facts, c.gate.credentials.Headers)
 	h := c.request.Header
 	// Removed first: a map of up to eight fields is small.
 	c.gate.credentials.Remove(h, c.endpoint)
@@ -365,7 +363,7 @@ func (c *Call) Answered(status int) {
 	}
 	c.switched = status == http.StatusSwitchingProtocols || status == http.StatusOK && c.request.Method == http.MethodConnect
 	if c.switched {
-		credential.AnswerProtocol(h, c.passage.Sent(request.ProtocolHeader))
+		credential.AnswerProtocol(h, c.answer.Passage.Sent(request.ProtocolHeader))
 		c.record(status, "") // the connection may stay open for days
 	}
 }
@@ -376,7 +374,7 @@ func (c *Call) Answered(status int) {
 // A call whose body is broken or too long stays counted: the service may
 // have worked for it, and a client could repeat it without limit.
 func (c *Call) fail(err error) error {
-	if fault := c.gate.bodyFault(c.answer.Body, err); fault != nil {
+	if fault := c.gate.bodyFault(c.answer.Passage.Body, err); fault != nil {
 		return c.refuse(&c.answer, fault)
 	}
 	status := c.gate.Server.Status(err)

@@ -85,7 +85,6 @@ type loginAnswer struct {
 	gate    *Gate
 	mark    *Mark
 	request *http.Request
-	passage request.Passage
 	attempt *login.Attempt
 }
 
@@ -95,14 +94,13 @@ type loginAnswer struct {
 func (l *loginAnswer) pass(facts request.Facts, next Handler) error {
 	g, r := l.gate, l.request
 	l.mark.requestID = g.Server.RequestID(r, true)
-	l.passage.Begin(r, facts, nil)
-	defer l.passage.End()
+	a := &answer.Writer{ResponseWriter: l.ResponseWriter, Owner: l, AnswersBroken: true}
+	a.Passage.Begin(r, facts, nil)
 	r.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, g.Now())}
 	l.mark.call.Store(loggingIn)
-	a := &answer.Writer{ResponseWriter: l.ResponseWriter, Owner: l, Body: l.passage.Body, AnswersBroken: true}
 	defer a.End(0) // the handler wrote nothing, or panicked
 	err := next.ServeHTTP(a, r)
-	l.passage.End()
+	a.Passage.End()
 	if err == nil && !a.Gone {
 		g.outages.login.Worked()
 		return nil
@@ -114,7 +112,7 @@ func (l *loginAnswer) pass(facts request.Facts, next Handler) error {
 	if status == http.StatusUnauthorized {
 		a.Begin(status) // an error route will write the answer to a wrong password
 	}
-	if fault := g.bodyFault(a.Body, err); fault != nil {
+	if fault := g.bodyFault(a.Passage.Body, err); fault != nil {
 		return g.refuse(a, r, "", nil, fault)
 	}
 	f := refusal.Unanswered(status)
@@ -134,7 +132,6 @@ func (l *loginAnswer) pass(facts request.Facts, next Handler) error {
 // the password. A login that ends with an error never succeeds.
 func (l *loginAnswer) Answered(status int) {
 	l.mark.call.Store(nil)
-	l.passage.RemoveIdentity()
 	header.Strip(l.Header())
 	var err error
 	ctx := context.WithoutCancel(l.request.Context())

@@ -16,17 +16,12 @@ func (o openAnswer) Answered(int) { header.Strip(o.Header()) }
 
 // pass passes a request without a call on. Its answers and errors are those of
 // the site. The headers that a client must not set stay removed, also in mode
-// shadow, which has no owner of the answer: an identity, another target, and
-// another version of HTTP within the connection. A second gate may find that
-// the request is a login.
+// shadow, whose answers have no owner: an identity, another target, and another
+// version of HTTP within the connection. A second gate may find that the request
+// is a login.
 func pass(w http.ResponseWriter, r *http.Request, facts request.Facts, owner answer.Owner, next Handler) error {
-	var p request.Passage
-	p.Begin(r, facts, nil)
-	defer p.End()
-	if owner != nil || p.Body != nil {
-		a := &answer.Writer{ResponseWriter: w, Owner: owner, Body: p.Body}
-		defer a.End(0) // the server answers if the handler has not
-		w = a
-	}
-	return next.ServeHTTP(w, r)
+	a := &answer.Writer{ResponseWriter: w, Owner: owner}
+	a.Passage.Begin(r, facts, nil)
+	defer a.End(0) // the server answers if the handler has not
+	return next.ServeHTTP(a, r)
 }

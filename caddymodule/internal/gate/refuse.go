@@ -48,7 +48,7 @@ func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint,
 	}
 	_, read := r.Body.(*request.Buffered)
 	a, begun := w.(*answer.Writer)
-	if !read && (!begun || a.Body == nil) { // otherwise the answer does it
+	if !read && (!begun || a.Passage.Body == nil) { // otherwise the answer does it
 		apierror.CloseUnread(w, r)
 	}
 	if g.Policy.TokenBasic && f.Status == http.StatusUnauthorized && !isBrowser(r.Header) {

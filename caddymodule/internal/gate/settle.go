@@ -32,7 +32,6 @@ func (c *Call) refund() {
 	}
 	c.settled = true
 	c.mark.call.Store(nil)
-	c.passage.RemoveIdentity()
 	if c.uncounted {
 		return
 	}

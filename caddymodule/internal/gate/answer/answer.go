@@ -28,8 +28,8 @@ type Writer struct {
 	http.ResponseWriter
 	// Owner is nil if mode shadow passes the request unchanged.
 	Owner Owner
-	// Body is that of the request if the gate watches it, or nil.
-	Body *request.Body
+	// Passage is that of the request. It ends when the answer begins.
+	Passage request.Passage
 	// Status is that of the final answer; 0 before.
 	Status int
 	// AnswersBroken tells that the owner answers a client that broke its body,
@@ -43,10 +43,11 @@ func (w *Writer) Begin(status int) {
 		return
 	}
 	w.Status = status
+	w.Passage.End()
 	if w.Owner != nil {
 		w.Owner.Answered(status)
 	}
-	w.Body.CloseUnread(w.ResponseWriter)
+	w.Passage.Body.CloseUnread(w.ResponseWriter)
 }
 
 // End completes an answer whose handler has returned or panicked. It removes
@@ -68,7 +69,7 @@ func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // broke its body may wait for the answer, so the gate answers it.
 func (w *Writer) WriteHeader(status int) {
 	switch {
-	case status == StatusClientGone && w.AnswersBroken && w.Body.Fault() != nil:
+	case status == StatusClientGone && w.AnswersBroken && w.Passage.Body.Fault() != nil:
 		w.Gone = true
 		return
 	case status >= 200 || status == http.StatusSwitchingProtocols:

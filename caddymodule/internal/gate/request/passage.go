@@ -12,7 +12,7 @@ import (
 // get the request of the handlers in front, with other headers and another
 // body, and not a copy: Caddy's placeholders read the request that the server
 // made, so a copy would hide from them what the gate and the handlers behind it
-// change. When they have ended, the handlers in front get back what the client
+// change. When the answer begins, the handlers in front get back what the client
 // sent. Without it, a cache in front would store an answer as that of a request
 // without a token.
 //
@@ -76,27 +76,24 @@ func (p *Passage) Sent(name string) []string {
 	return nil
 }
 
-// RemoveIdentity removes the gate's headers from the request. A handler that
-// answers instead of the service must not get them.
-func (p *Passage) RemoveIdentity() {
-	if p.request == nil {
-		return
-	}
-	h := p.header()
-	for _, name := range [...]string{"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header} {
-		delete(h, name)
-	}
-}
-
 // End gives the handlers in front the request as the client sent it. It does
 // nothing if the passage has not begun or has ended.
+//
+// If the client is gone, it leaves the map of the headers alone: a cache that
+// runs the handlers behind it beside its own code may read it, and Go ends a
+// program that reads and writes a map at once.
 func (p *Passage) End() {
 	r := p.request
 	if r == nil {
 		return
 	}
-	p.RemoveIdentity()
-	h := p.header()
+	if r.Context().Err() != nil {
+		r.Header = maps.Clone(r.Header)
+	}
+	h := r.Header
+	for _, name := range [...]string{"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header} {
+		delete(h, name)
+	}
 	for _, f := range p.sent[:p.fields] {
 		h[f.name] = f.values
 	}
@@ -106,15 +103,4 @@ func (p *Passage) End() {
 	}
 	r.Method = p.method
 	p.request = nil
-}
-
-// header returns the headers that the gate may change now. If the client is
-// gone, it is a copy: a cache that runs the handlers behind it beside its own
-// code may read the old one, and Go ends a program that reads and writes a map
-// at once.
-func (p *Passage) header() http.Header {
-	if p.request.Context().Err() != nil {
-		p.request.Header = maps.Clone(p.request.Header)
-	}
-	return p.request.Header
 }
