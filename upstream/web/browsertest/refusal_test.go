@@ -47,14 +47,6 @@ func TestRefusalPages(t *testing.T) {
 	if most != 6 {
 		t.Errorf("the gate let %d attempts through, want 5", most-1)
 	}
-	s.StopUpstream()
-	for _, look := range slices.Sorted(maps.Keys(looks)) {
-		p := browser.Person(looks[look]...)
-		if status := p.Go(s.Address + "/settings"); status != http.StatusBadGateway {
-			t.Errorf("%s: got %d, want 502", look, status)
-		}
-		judge(t, p, look, "away", "Back in a moment", "Try again in a few seconds.")
-	}
 }
 
 // throttle signs in with a wrong password until the gate refuses. It returns the
