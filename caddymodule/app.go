@@ -66,7 +66,7 @@ type App struct {
 	// Errors is how refusals are written. With "json" (the default) the gate
 	// writes them: as JSON, as a page for browsers, and with a status for gRPC
 	// clients. It also writes the errors 502, 503 and 504 of the handlers behind
-	// it. "pass" leaves all of these to handle_errors.
+	// it, for endpoints and logins. "pass" leaves all of these to handle_errors.
 	Errors string `json:"errors,omitempty"`
 
 	policy *policy.Policy
