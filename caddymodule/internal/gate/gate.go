@@ -273,10 +273,10 @@ func (g *Gate) carryOut(w http.ResponseWriter, r *http.Request, d *decision, nex
 	case d.Login:
 		return g.login(w, r, d, next)
 	case enforced:
-		return pass(w, r, d.facts, openAnswer{w}, next)
+		return g.pass(w, r, d.facts, openAnswer{w}, next)
 	}
 	d.facts.KeepConnection()
-	return pass(w, r, d.facts, nil, next)
+	return g.pass(w, r, d.facts, nil, next)
 }
 
 // proxy passes a call on, and records it when it ends.

@@ -19,6 +19,7 @@ type outages struct {
 	above    *outage.Log
 	attempts *outage.Log
 	login    *outage.Log
+	open     *outage.Log // outside endpoints
 	rewrites *outage.Log
 	// upstream has a log for each endpoint, by Endpoint.Index: several
 	// upstreams can be behind one gate.
@@ -34,6 +35,7 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 		above:    outage.New(log, slog.LevelWarn, "a call cost more than its reservation, so a limit can be exceeded: reserve the highest cost of a call"),
 		attempts: of(log, "limiting login attempts"),
 		login:    of(log, "calling the upstream to log in"),
+		open:     of(log, "calling the upstream outside endpoints"),
 		rewrites: outage.New(log, slog.LevelWarn, "a request was rewritten in front of the gate, from a closed path or a login to an open path: "+
 			"mode enforce answers 404; write the directive tollgate before the rewrite, in a route block, or rewrite to an endpoint"),
 	}

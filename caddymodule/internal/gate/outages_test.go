@@ -218,7 +218,7 @@ func TestFailuresNameTheCall(t *testing.T) {
 	bad := handlerFunc(func(http.ResponseWriter, *http.Request) error {
 		return fmt.Errorf("HTTP/1.x transport connection broken: malformed MIME header: missing colon: %q", "ada@example.com s3cret")
 	})
-	for _, target := range []string{convert, "/api/login"} {
+	for _, target := range []string{convert, "/", "/api/login"} {
 		p.send(target, bad)
 		got := p.lines()
 		if target == convert && !strings.Contains(got, " endpoint=convert account=acc_1 key=key_1 status=502 ") {

@@ -1,10 +1,12 @@
 package gate
 
 import (
+	"log/slog"
 	"net/http"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/answer"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/header"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
 )
 
@@ -19,9 +21,21 @@ func (o openAnswer) Answered(int) { header.Strip(o.Header()) }
 // shadow, whose answers have no owner: an identity, another target, and another
 // version of HTTP within the connection. A second gate may find that the request
 // is a login.
-func pass(w http.ResponseWriter, r *http.Request, facts request.Facts, owner answer.Owner, next Handler) error {
+//
+// A service that does not answer is in the gate's log: Caddy logs an error that
+// the site answers only for debugging.
+func (g *Gate) pass(w http.ResponseWriter, r *http.Request, facts request.Facts, owner answer.Owner, next Handler) error {
 	a := &answer.Writer{ResponseWriter: w, Owner: owner}
 	a.Passage.Begin(r, facts, nil)
 	defer a.End(0) // the server answers if the handler has not
-	return next.ServeHTTP(a, r)
+	err := next.ServeHTTP(a, r)
+	switch {
+	case err == nil:
+		g.outages.open.Worked()
+	case a.Status == 0 && a.Passage.Body.Fault() == nil && r.Context().Err() == nil:
+		if status := g.Server.Status(err); refusal.Unanswered(status) != nil {
+			logFailure(g.outages.open, unquoted(err), slog.Int("status", status))
+		}
+	}
+	return err
 }
