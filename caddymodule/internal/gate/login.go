@@ -95,7 +95,7 @@ func (l *loginAnswer) pass(facts request.Facts, next Handler) error {
 	g, r := l.gate, l.request
 	l.mark.requestID = g.Server.RequestID(r, true)
 	a := &answer.Writer{ResponseWriter: l.ResponseWriter, Owner: l, AnswersBroken: true}
-	a.Passage.Begin(r, facts, nil)
+	a.Passage.Begin(r, facts, request.Connection)
 	r.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, g.Now())}
 	l.mark.call.Store(loggingIn)
 	defer a.End(0) // the handler wrote nothing, or panicked

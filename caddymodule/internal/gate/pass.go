@@ -26,7 +26,7 @@ func (o openAnswer) Answered(int) { header.Strip(o.Header()) }
 // the site answers only for debugging.
 func (g *Gate) pass(w http.ResponseWriter, r *http.Request, facts request.Facts, owner answer.Owner, next Handler) error {
 	a := &answer.Writer{ResponseWriter: w, Owner: owner}
-	a.Passage.Begin(r, facts, nil)
+	a.Passage.Begin(r, facts, request.Connection)
 	defer a.End(0) // the server answers if the handler has not
 	err := next.ServeHTTP(a, r)
 	switch {

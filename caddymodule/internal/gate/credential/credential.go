@@ -83,7 +83,8 @@ type source interface {
 
 // Reader reads credentials.
 type Reader struct {
-	// Headers are the names of the headers that Remove may change.
+	// Headers are the names of the headers that a call may lose: those that
+	// Remove changes, and request.Connection.
 	Headers []string
 
 	policy  *policy.Policy
@@ -100,7 +101,7 @@ type Server interface {
 
 // New returns a reader. It needs the server for identities only.
 func New(p *policy.Policy, server Server) *Reader {
-	rd := &Reader{Headers: []string{"Authorization", "Cookie", request.ProtocolHeader}, policy: p, server: server, noToken: refusal.NoToken(p.TokenHeader, p.TokenBasic)}
+	rd := &Reader{Headers: append([]string{"Authorization", "Cookie", request.ProtocolHeader}, request.Connection...), policy: p, server: server, noToken: refusal.NoToken(p.TokenHeader, p.TokenBasic)}
 	if p.TokenHeader != "" {
 		rd.sources = append(rd.sources, tokenHeader(p.TokenHeader))
 		rd.Headers = append(rd.Headers, p.TokenHeader)

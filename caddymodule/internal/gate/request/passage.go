@@ -25,7 +25,7 @@ type Passage struct {
 	request *http.Request
 	method  string
 	body    io.ReadCloser // that of the handlers in front
-	sent    [6]field      // the headers that the gate removes or changes
+	sent    [6]field
 	fields  int
 }
 
@@ -34,19 +34,23 @@ type field struct {
 	values []string
 }
 
-// Begin starts the passage of a request. The gate will remove headers of these
-// names.
+// Connection are the headers that Begin changes.
+var Connection = []string{"Connection", "Upgrade"}
+
+// Begin starts the passage of a request. It keeps the headers of these names,
+// at most 6: Connection, and those that the gate will change.
 func (p *Passage) Begin(r *http.Request, facts Facts, names []string) {
 	p.request, p.method, p.body = r, r.Method, r.Body
 	for _, name := range names {
-		p.keep(name)
+		if values, found := r.Header[name]; found {
+			p.sent[p.fields] = field{name, values}
+			p.fields++
+		}
 	}
 	if facts.upgrade && !facts.switches {
-		p.keep("Upgrade")
 		delete(r.Header, "Upgrade")
 	}
 	if facts.connection {
-		p.keep("Connection")
 		filterConnection(r.Header, facts.switches)
 	}
 	switch read, ok := r.Body.(*Buffered); {
@@ -58,15 +62,8 @@ func (p *Passage) Begin(r *http.Request, facts Facts, names []string) {
 	}
 }
 
-func (p *Passage) keep(name string) {
-	if values, found := p.request.Header[name]; found {
-		p.sent[p.fields] = field{name, values}
-		p.fields++
-	}
-}
-
-// Sent returns the values of a header that the gate removes or changes, as the
-// client sent them.
+// Sent returns the values of a header that Begin has kept, as the client sent
+// them.
 func (p *Passage) Sent(name string) []string {
 	for _, f := range p.sent[:p.fields] {
 		if f.name == name {
