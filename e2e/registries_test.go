@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -243,7 +244,9 @@ func rclone(t *testing.T, r registries, token string) {
 	}
 }
 
-// npm publishes a package with a scope, shows it, and installs it.
+// npm publishes a package with a scope, shows it, and installs it. Only the
+// commands of the example give npm the key: npm login fails, because it asks
+// the registry for a token without one.
 func npm(t *testing.T, r registries, token string) {
 	modules := npmtest.Install(t, "verdaccio@5.13.1")
 	dir := t.TempDir()
@@ -255,21 +258,56 @@ func npm(t *testing.T, r registries, token string) {
 		folder := filepath.Join(dir, name)
 		must(t, os.Mkdir(folder, 0o755))
 		must(t, os.WriteFile(filepath.Join(folder, "package.json"), []byte(files), 0o600))
-		site := strings.TrimPrefix(r.Address, "http:")
-		must(t, os.WriteFile(filepath.Join(folder, ".npmrc"), []byte("audit=false\nregistry="+r.Address+"/npm/\n"+site+"/npm/:_authToken="+token+"\n"), 0o600))
 		return folder
 	}
-	succeeds(t, folder("published", `{"name": "@types/node", "version": "1.2.3"}`), "npm", "publish")
-	user := folder("user", `{"name": "user", "version": "1.0.0"}`)
+	published, user := folder("published", `{"name": "@types/node", "version": "1.2.3"}`), folder("user", `{"name": "user", "version": "1.0.0"}`)
+	registry := r.Address + "/npm/"
+	npmLogin(t, user, registry, token)
+	if out, err := runClient(t, user, "npm", "view", "@types/node", "--registry", registry); err == nil || !strings.Contains(out, "E401") {
+		t.Errorf("without a key: got %v, %s", err, out)
+	}
+	for _, folder := range []string{published, user} {
+		commands := regexp.MustCompile(`(?m)^#\tnpm (config set) (\S+) (\S+)$`).FindAllStringSubmatch(read(t, filepath.Join(stack.Root(), "examples", "registries.Caddyfile")), -1)
+		if len(commands) != 2 {
+			t.Fatalf("the example has the commands %q", commands)
+		}
+		address := strings.NewReplacer("https://api.example.com", r.Address, "//api.example.com", strings.TrimPrefix(r.Address, "http:"), "<key>", token, "@acme", "@types")
+		for _, command := range commands {
+			succeeds(t, folder, "npm", "config", "set", address.Replace(command[2]), address.Replace(command[3]))
+		}
+	}
+	succeeds(t, published, "npm", "publish")
 	if out := succeeds(t, user, "npm", "view", "@types/node", "version"); strings.TrimSpace(out) != "1.2.3" {
 		t.Errorf("npm view printed %s", out)
 	}
-	succeeds(t, user, "npm", "install", "@types/node")
+	succeeds(t, user, "npm", "install", "--no-audit", "@types/node")
 	if text := read(t, filepath.Join(user, "node_modules", "@types", "node", "package.json")); !strings.Contains(text, `"1.2.3"`) {
 		t.Errorf("installed %s", text)
 	}
-	must(t, os.WriteFile(filepath.Join(user, ".npmrc"), []byte("registry="+r.Address+"/npm/\n"), 0o600))
-	if out, err := runClient(t, user, "npm", "view", "@types/node", "version"); err == nil || !strings.Contains(out, "E401") {
-		t.Errorf("without a key: got %v, %s", err, out)
+}
+
+// npmLogin runs npm login with a key as the password.
+func npmLogin(t *testing.T, dir, registry, token string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out stack.Output
+	login := exec.CommandContext(ctx, "npm", "login", "--registry", registry)
+	login.Dir, login.Env, login.Stdout, login.Stderr = dir, append(os.Environ(), "HOME="+dir), &out, &out
+	answers, err := login.StdinPipe()
+	must(t, err)
+	must(t, login.Start())
+	for _, answer := range [][2]string{{"Username:", "ci"}, {"Password:", token}} {
+		eventually(t, "npm login to ask", func() error {
+			if !strings.Contains(out.String(), answer[0]) {
+				return errors.New(out.String())
+			}
+			return nil
+		})
+		_, err := fmt.Fprintln(answers, answer[1])
+		must(t, err)
+	}
+	if err := login.Wait(); err == nil || !strings.Contains(out.String(), "E401") {
+		t.Errorf("npm login: got %v, %s", err, &out)
 	}
 }
