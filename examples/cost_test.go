@@ -22,14 +22,18 @@ func TestCostOfAnswers(t *testing.T) {
 		must(t, err)
 		days := int(to.Sub(from)/(24*time.Hour)) + 1
 		if days > 366 {
-			w.Header().Set("Tollgate-Cost", "0")
+			w.Header().Set("Tollgate-Cost", "2")
 			http.Error(w, "at most a year", http.StatusBadRequest)
 			return
 		}
 		w.Header().Set("Tollgate-Cost", strconv.Itoa(days))
 		fmt.Fprintf(w, "%d days", days)
 	})
-	mux.HandleFunc("POST /v1/generate", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("POST /v1/generate", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "" {
+			http.Error(w, "out of memory", http.StatusInternalServerError)
+			return
+		}
 		w.Header().Set("Trailer", "Tollgate-Cost")
 		tokens := strings.Fields("as many words as a model likes")
 		for _, token := range tokens {
@@ -53,15 +57,20 @@ func TestCostOfAnswers(t *testing.T) {
 	}
 	wantUsed("history", 31)
 	wantStatus(t, 400, "GET", site+"/v1/history/2020-01-01/2026-01-31", "", key...)
-	wantUsed("history", 31)
+	wantUsed("history", 33)
 
-	answer, text := ask(t, "POST", site+"/v1/generate", "{}", key...)
+	answer, text := ask(t, "POST", site+"/v1/generate?fail", "{}", key...)
+	if answer.StatusCode != 500 || text != "out of memory\n" || len(answer.Header["Content-Type"]) != 1 {
+		t.Errorf("an error: got %s, headers %v, %q", answer.Status, answer.Header, text)
+	}
+	wantUsed("generate", 0)
+	answer, text = ask(t, "POST", site+"/v1/generate", "{}", key...)
 	if got := answer.Header.Get("RateLimit"); !strings.HasPrefix(got, `"generate";r=95904;`) || len(answer.Trailer) > 0 || len(strings.Fields(text)) != 7 {
 		t.Errorf("got RateLimit %s, trailers %v, %q", got, answer.Trailer, text)
 	}
 	wantUsed("generate", 7)
 
-	exhaust(t, gate, "acc_1", "history", 396)
+	exhaust(t, gate, "acc_1", "history", 398)
 	wantStatus(t, 429, "GET", site+"/v1/history/2026-01-01/2026-01-02", "", key...) // 365 are left for 366
-	wantUsed("history", 31)
+	wantUsed("history", 33)
 }

@@ -2,16 +2,19 @@ package examples_test
 
 import (
 	"encoding/base64"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
 // claims are headers in which a client claims to be another user.
-var claims = []string{"Remote-User", "alice", "X-User", "alice", "Tollgate-Account", "staff.alice", "Tollgate_Account", "staff.alice"}
+var claims = []string{"Remote-User", "alice", "X-Auth-Request-User", "alice", "X-User", "alice", "Tollgate-Account", "staff.alice", "Tollgate_Account", "staff.alice"}
 
 // TestIdentity runs the example of users of basic_auth.
 func TestIdentity(t *testing.T) {
@@ -63,7 +66,7 @@ func TestIdentityForwardAuth(t *testing.T) {
 	_, basic, _ := strings.Cut(text, "\tbasic_auth @people")
 	basic, _, _ = strings.Cut(basic, "}\n\t# Or")
 	_, forward, _ := strings.Cut(text, "\t#\tforward_auth")
-	forward, _, _ = strings.Cut(forward, "\n\ttollgate")
+	forward, _, _ = strings.Cut(forward, "\n\t#\n")
 	site, gate := run(t, "identity.Caddyfile", mirror(t, "Remote-User"),
 		"identity {http.auth.user.id}", "identity {http.reverse_proxy.header.Remote-User}",
 		"\tbasic_auth @people"+basic+"}\n", "",
@@ -81,6 +84,60 @@ func TestIdentityForwardAuth(t *testing.T) {
 	t.Cleanup(func() { http.DefaultClient.CheckRedirect = nil })
 	wantStatus(t, 302, "GET", site+"/v1/reports", "", claims...)
 	wantStatus(t, 200, "GET", site+"/admin", "", "Cookie", "session=carol")
+	wantLogin(t, site, token, func(response *http.Response) bool { return response.StatusCode == 302 })
+}
+
+// TestIdentityHandle runs the form of oauth2-proxy, which is in the comments of
+// the example. The login server answers as oauth2-proxy 7.15 with
+// --set-xauthrequest. A gate in front of the handle refuses each user.
+func TestIdentityHandle(t *testing.T) {
+	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cookie, err := r.Cookie("_oauth2_proxy")
+		switch {
+		case r.URL.Path == "/oauth2/sign_in":
+			_, err = io.WriteString(w, "sign in")
+			must(t, err)
+		case r.URL.Path != "/oauth2/auth" || r.Header.Get("X-Real-IP") == "" || r.Header.Get("X-Forwarded-Uri") == "":
+			t.Errorf("the login server got %s with %v", r.URL, r.Header)
+		case err != nil:
+			http.Error(w, "Unauthorized", http.StatusUnauthorized)
+		default:
+			w.Header().Set("X-Auth-Request-User", cookie.Value)
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	t.Cleanup(login.Close)
+	t.Setenv("LOGIN_SERVER", login.Listener.Addr().String())
+	t.Setenv("ALICE_PASSWORD_HASH", "-")
+	_, handle, _ := strings.Cut(read(t, "identity.Caddyfile"), "\t#\thandle /oauth2/*")
+	handle, rest, _ := strings.Cut(handle, "\n\ttollgate\n")
+	handle = "\thandle /oauth2/*" + strings.ReplaceAll(handle, "\n\t#\t", "\n\t") + "\n"
+	start := func(site, handle string) (string, *client.Client) {
+		text := read(t, "identity.Caddyfile")
+		_, basic, _ := strings.Cut(text, "\tbasic_auth @people")
+		return run(t, "identity.Caddyfile", mirror(t, "X-Auth-Request-User"),
+			"identity {http.auth.user.id}", "identity {http.reverse_proxy.header.X-Auth-Request-User}",
+			"\tbasic_auth @people"+basic, site+handle+strings.TrimPrefix(rest, "\treverse_proxy {$TOLLGATE_UPSTREAM:127.0.0.1:9000}\n"))
+	}
+	http.DefaultClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	t.Cleanup(func() { http.DefaultClient.CheckRedirect = nil })
+	carol := []string{"Cookie", "_oauth2_proxy=carol"}
+
+	site, _ := start("\ttollgate\n", strings.Replace(handle, "\t\ttollgate\n", "", 1))
+	wantStatus(t, 401, "GET", site+"/v1/reports", "", carol...)
+
+	site, gate := start("", handle)
+	token := newKey(t, gate, "acc_1", "team")
+	wantAccounts(t, site+"/v1/reports", map[string][]string{
+		"staff.carol staff": carol,
+		"acc_1 team":        {"Authorization", "Bearer " + token},
+	})
+	response, _ := ask(t, "GET", site+"/v1/reports", "", claims...)
+	if to := response.Header.Get("Location"); response.StatusCode != 302 || !strings.HasPrefix(to, "/oauth2/sign_in?rd=http://") {
+		t.Errorf("without a session: got %s to %s", response.Status, to)
+	}
+	wantStatus(t, 200, "GET", site+"/oauth2/sign_in?rd=/", "")
+	wantStatus(t, 200, "GET", site+"/admin", "", carol...)
 	wantLogin(t, site, token, func(response *http.Response) bool { return response.StatusCode == 302 })
 }
 
