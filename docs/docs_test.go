@@ -88,13 +88,22 @@ func anchors(text string) (all []string) {
 var (
 	code     = regexp.MustCompile("`([^`]+)`")
 	function = regexp.MustCompile(`^[a-z]\w*(\.[A-Za-z]\w*){1,2}$`)
+	exported = regexp.MustCompile(`^[a-z]\w*\.[A-Z]\w*(\.\w+)?$`)
 )
 
-// TestArchitecture checks that each function that docs/architecture.md
-// names exists, and that its table lists all packages.
+// TestArchitecture checks that the functions and types exist that
+// CONTRIBUTING.md and docs/architecture.md name, and that the table of
+// docs/architecture.md lists all packages.
 func TestArchitecture(t *testing.T) {
 	t.Parallel()
-	functions, packages := declared(t)
+	names, packages := declared(t)
+	for _, page := range []string{"CONTRIBUTING.md", "docs/architecture.md"} {
+		for _, match := range code.FindAllStringSubmatch(read(t, page), -1) {
+			if name := match[1]; exported.MatchString(name) && !names[name] {
+				t.Errorf("%s names %s, which does not exist", page, name)
+			}
+		}
+	}
 	_, steps, found := strings.Cut(read(t, "docs/architecture.md"), "\n## A metered call, step by step\n")
 	if !found {
 		t.Fatal("docs/architecture.md lacks the steps of a metered call")
@@ -103,7 +112,7 @@ func TestArchitecture(t *testing.T) {
 	for _, match := range code.FindAllStringSubmatch(steps, -1) {
 		if name := match[1]; function.MatchString(name) {
 			named++
-			if !functions[name] {
+			if !names[name] {
 				t.Errorf("docs/architecture.md names %s, which does not exist", name)
 			}
 		}
@@ -125,11 +134,11 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
-// declared returns the functions of the repository, as package.Function or
+// declared returns the functions and types of the repository, as package.Name or
 // package.Type.Method, and the folders of its packages. It ignores tests.
-func declared(t *testing.T) (functions, packages map[string]bool) {
+func declared(t *testing.T) (names, packages map[string]bool) {
 	t.Helper()
-	functions, packages = map[string]bool{}, map[string]bool{}
+	names, packages = map[string]bool{}, map[string]bool{}
 	walk(t, func(file string) error {
 		if filepath.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") {
 			return nil
@@ -141,13 +150,20 @@ func declared(t *testing.T) (functions, packages map[string]bool) {
 		folder, err := filepath.Rel(root, filepath.Dir(file))
 		packages[filepath.ToSlash(folder)] = true
 		for _, declaration := range parsed.Decls {
-			if f, ok := declaration.(*ast.FuncDecl); ok {
-				functions[parsed.Name.Name+"."+receiver(f)+f.Name.Name] = true
+			switch d := declaration.(type) {
+			case *ast.FuncDecl:
+				names[parsed.Name.Name+"."+receiver(d)+d.Name.Name] = true
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if named, ok := spec.(*ast.TypeSpec); ok {
+						names[parsed.Name.Name+"."+named.Name.Name] = true
+					}
+				}
 			}
 		}
 		return err
 	})
-	return functions, packages
+	return names, packages
 }
 
 // receiver returns the type of a method and a dot, "" for a function.
