@@ -184,6 +184,18 @@ func receiver(f *ast.FuncDecl) string {
 	return of.(*ast.Ident).Name + "."
 }
 
+// TestBlocks checks that no page has a block of a Caddyfile on one line, which
+// Caddy refuses.
+func TestBlocks(t *testing.T) {
+	t.Parallel()
+	block := regexp.MustCompile("`[a-z_]+ [^`]*\\{ [^`]*`")
+	for _, page := range pages(t) {
+		for _, found := range block.FindAllString(fence.ReplaceAllString(read(t, page), ""), -1) {
+			t.Errorf("%s has %s on one line", page, found)
+		}
+	}
+}
+
 var (
 	testName = regexp.MustCompile("`(Test\\w+)`")
 	filePath = regexp.MustCompile("`([\\w.-]+(?:/[\\w.-]+)+)`")

@@ -116,17 +116,19 @@ func blank(config any, handler string) (found int) {
 }
 
 // TestDocumentation adapts and validates the Caddyfiles of the README and
-// of docs/. It ignores a block without global options: that is only a part
-// of a Caddyfile.
+// of docs/, and adapts each route. It ignores other parts of Caddyfiles.
 func TestDocumentation(t *testing.T) {
 	files, err := filepath.Glob("../docs/*.md")
 	must(t, err)
 	found := 0
 	for _, file := range append(files, "../README.md") {
 		for _, block := range blocks(read(t, file), "caddyfile") {
-			if strings.HasPrefix(block, "{\n") {
+			switch {
+			case strings.HasPrefix(block, "{\n"):
 				found++
 				t.Run(filepath.Base(file), func(t *testing.T) { validate(t, file, block) })
+			case strings.HasPrefix(block, "route {\n"):
+				adapt(t, file, ":8080 {\n\t"+strings.ReplaceAll(strings.TrimSpace(block), "\n", "\n\t")+"\n}\n")
 			}
 		}
 	}
