@@ -45,12 +45,19 @@ const onlyStatus = `server {
 	listen %s;
 	location / {
 		auth_request /ask;
-		return 200;
+		proxy_pass %s;
+	}
+	location = /full {
+		auth_request /429;
+		proxy_pass %[2]s;
+	}
+	location = /429 {
+		return 429;
 	}
 	location = /ask {
-		proxy_pass %s/tollgate/introspect;
+		proxy_pass %[3]s/tollgate/introspect;
 		proxy_method POST;
-		proxy_set_header Authorization "Bearer %s";
+		proxy_set_header Authorization "Bearer %[4]s";
 		proxy_set_header Content-Type application/x-www-form-urlencoded;
 		proxy_set_body token=wrong;
 	}
@@ -78,7 +85,7 @@ func TestNginx(t *testing.T) {
 	listed := decode[issued](t, s.Tollgate("key", "create", "acc_1", "--name", "elsewhere", "--from", "203.0.113.9", "--json")).Token
 	conf = strings.NewReplacer("listen 80;", "listen "+ports[1]+";", "127.0.0.1:8080", "127.0.0.1:"+ports[0], "http://127.0.0.1:8081", s.Control(),
 		"http://127.0.0.1:3000", service.URL, "<TOLLGATE_INTROSPECTION_SECRET>", secret).Replace(conf)
-	startNginx(t, conf+fmt.Sprintf(onlyStatus, ports[2], s.Control(), secret), ports[1])
+	startNginx(t, conf+fmt.Sprintf(onlyStatus, ports[2], service.URL, s.Control(), secret), ports[1])
 	call := func(port, path, token string) (*http.Response, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:"+port+path, strings.NewReader("body"))
@@ -94,8 +101,10 @@ func TestNginx(t *testing.T) {
 		return response, string(body)
 	}
 	// If this changes, nginx.conf can be shorter.
-	if response, body := call(ports[2], "/", "wrong"); response.StatusCode != http.StatusOK {
-		t.Errorf("auth_request with an invalid token: got %s %s", response.Status, body)
+	for path, want := range map[string]int{"/": 200, "/full": 500} {
+		if response, body := call(ports[2], path, "wrong"); response.StatusCode != want {
+			t.Errorf("auth_request with an invalid token: %s got %s %s, want %d", path, response.Status, body, want)
+		}
 	}
 	for _, c := range []struct {
 		path, token, want string
