@@ -128,13 +128,14 @@ func TestIncidents(t *testing.T) {
 	p := monitor(t, s, target, "1s", quickRules(t))
 
 	// Two of three calls, the webhook and the bank fail, and there is no backup.
-	first := []string{"TollgateCallsFail", "TollgateUpstreamFails", "TollgateWebhookFails", "TollgateBackupOld", "TollgateRatesMissed", "TollgateRatesOld"}
+	first := []string{"TollgateCallsFail", "TollgateUpstreamFails", "TollgateWebhookFails", "TollgateBackupOld", "TollgateAccountsBackupOld", "TollgateRatesMissed", "TollgateRatesOld"}
 	p.awaitState(t, "firing", first...)
 	p.awaitState(t, "inactive", "TollgateDown", "TollgateStoreDown", "TollgateLoginUnavailable", "TollgateEventsLost")
 	serviceWorks.Store(true)
 	receiverWorks.Store(true)
 	bankWorks.Store(true)
 	s.Tollgate("backup", filepath.Join(t.TempDir(), "gate.backup"))
+	s.Upstream("", "backup", filepath.Join(t.TempDir(), "accounts.db"))
 	s.StopUpstream()
 	s.StartUpstream()
 	p.awaitState(t, "inactive", first...)

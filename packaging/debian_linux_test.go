@@ -93,9 +93,7 @@ func (r root) drill(t *testing.T, address string, stop func()) func() {
 		t.Errorf("the export has no calls:\n%s", want)
 	}
 	r.failAccounts(t)
-	// An old copy of the accounts, whose backup of the gate is gone. The other
-	// files are not of the script.
-	r.write(t, backups+"/accounts-2020-01-01T000000Z.db", "")
+	// These files are not of the script.
 	r.write(t, backups+"/notes.txt", "")
 	r.write(t, backups+"/other-accounts-2020-01-01T000000Z.db", "")
 	out := output(t, r.command(t, r.setting(t, unit, "User"), r.setting(t, unit, "ExecStart")))
@@ -131,7 +129,7 @@ func (r root) drill(t *testing.T, address string, stop func()) func() {
 
 // failAccounts checks that the gate gets its backup if the accounts are in
 // PostgreSQL, that the command for them is printed, and that the unit fails.
-// The copy of the accounts with a backup of the gate remains.
+// The copy of the accounts remains.
 func (r root) failAccounts(t *testing.T) {
 	t.Helper()
 	const dir = "var/backups/tollgate/other"

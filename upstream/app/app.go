@@ -92,6 +92,9 @@ func (a *App) Handler(c Config, check func(r *http.Request, purpose string) erro
 		Now:      time.Now,
 		Logger:   a.logger,
 	}
+	if a.config.Database == "" {
+		config.CopiedAt = func() time.Time { return database.CopiedAt(a.config.Directory) }
+	}
 	var reference map[string]template.HTML
 	var missed func() int
 	if !c.NoRates {

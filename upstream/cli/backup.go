@@ -57,6 +57,9 @@ func (s *settings) backup(c *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
+	if err := database.NoteCopy(config.Directory); err != nil {
+		return fmt.Errorf("%s is complete, but its time was not noted for the metrics: %w", path, err)
+	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "Copied %s to %s.\n", english.Plural(accounts, "account", ""), path)
 	return err
 }

@@ -139,3 +139,21 @@ func TestHealth(t *testing.T) {
 		t.Errorf("got %s", w.Body)
 	}
 }
+
+// A site without rates has the time of the last copy of the accounts.
+func TestMetricsOfCopies(t *testing.T) {
+	t.Parallel()
+	var copied time.Time
+	s := newSite(t, func(c *server.Config) { c.Rates, c.CopiedAt = nil, func() time.Time { return copied } })
+	for _, want := range []int64{0, 1_800_000_000} {
+		if want > 0 {
+			copied = time.Unix(want, 5)
+		}
+		w := s.do(http.MethodGet, "/metrics", nil)
+		value := -1.0
+		_, text, _ := strings.Cut(w.Body.String(), "\ntollgate_accounts_backup_last_success_timestamp_seconds ")
+		if _, err := fmt.Sscan(text, &value); err != nil || value != float64(want) || strings.Contains(w.Body.String(), "rates") {
+			t.Errorf("got %v (%v) in %s, want %d and no rates", value, err, w.Body, want)
+		}
+	}
+}

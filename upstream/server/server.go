@@ -36,6 +36,10 @@ type Config struct {
 	// without the currency API.
 	Rates Rates
 
+	// CopiedAt returns when the last copy of the accounts was complete, for the
+	// metrics. Nil if another program copies them.
+	CopiedAt func() time.Time
+
 	// Gate returns the state of the gate, for the health check. Nil to leave
 	// it out.
 	Gate func() string
@@ -74,8 +78,8 @@ func New(c Config) http.Handler {
 		routes["/api"] = gate.require(assertion.Call, unknown)
 		routes["/openapi.json"] = c.API
 	}
-	if c.Rates != nil {
-		routes["/metrics"] = only("GET /metrics", metrics(checks.age))
+	if c.Rates != nil || c.CopiedAt != nil {
+		routes["/metrics"] = only("GET /metrics", metrics(checks.age, c.CopiedAt))
 	}
 	if c.SignUp {
 		routes["POST /signup"] = gate.warnUnthrottled(c.Pages)

@@ -213,7 +213,7 @@ func TestOperatorToday(t *testing.T) {
 		for a = p.get(target); a.header.Get("Refresh") != ""; a = p.get(target) { // being added up
 			a.has(t, http.StatusOK, "adds up the numbers")
 		}
-		a.has(t, http.StatusOK, title, "Accounts: 5 (1 disabled)", "95 %", "<strong>1,234</strong>", "<span>quota_exceeded 1,234</span>", "The gate admits calls.", "2 publications", "No backup ever succeeded. Run ",
+		a.has(t, http.StatusOK, title, "Accounts: 5 (1 disabled)", "95 %", "<strong>1,234</strong>", "<span>quota_exceeded 1,234</span>", "The gate admits calls.", "2 publications", "No backup of the gate ever succeeded. Run ",
 			"950 admitted", ": 1,234\"", `href="`+accountPage(ada.ID)+`"`)
 	}
 	// It waits neither for the numbers nor for the plans.

@@ -145,7 +145,7 @@ func todayStory(numbers *api.Summary, days int) story {
 func storySummary() *api.Summary {
 	summary := &api.Summary{At: storyTime, Accounts: 104212, Disabled: 31, Checks: []api.Check{
 		{Name: "webhook", OK: true, Message: "No event waits for delivery."},
-		{Name: "backup", Message: "No backup ever succeeded. Run systemctl status tollgate-backup.timer and journalctl -u tollgate-backup, repair what they say, and run systemctl start tollgate-backup."},
+		{Name: "backup", Message: "No backup of the gate ever succeeded. Run systemctl status tollgate-backup.timer and journalctl -u tollgate-backup, repair what they say, and run systemctl start tollgate-backup."},
 	}}
 	for i, day := range storyUsage(map[string]float64{"convert": 0.4}, 0).Days {
 		summary.Days = append(summary.Days, api.SummaryDay{Day: day.Day, Calls: day.Calls, Refused: map[string]int64{

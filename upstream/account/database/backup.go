@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
 )
 
 // CopyFile copies the SQLite database of a directory to an empty file, while
@@ -29,6 +32,14 @@ func CopyFile(ctx context.Context, directory, path string) (accounts int, err er
 		return 0, err
 	}
 	defer from.Close()
+	// VACUUM copies some damaged databases without an error, and loses rows.
+	found := ""
+	if err := from.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&found); err != nil {
+		return 0, fmt.Errorf("checking %s: %w", source, err)
+	}
+	if found != "ok" {
+		return 0, fmt.Errorf("%s is damaged: %s", source, found)
+	}
 	if _, err := from.ExecContext(ctx, "VACUUM INTO $1", path); err != nil {
 		return 0, fmt.Errorf("copying %s: %w", source, err)
 	}
@@ -41,6 +52,24 @@ func CopyFile(ctx context.Context, directory, path string) (accounts int, err er
 		return 0, fmt.Errorf("reading the copy of %s: %w", source, err)
 	}
 	return accounts, nil
+}
+
+// copiedName is the file that was modified when the last copy was complete.
+const copiedName = fileName + ".copied"
+
+// NoteCopy notes that a copy of the database of a directory is complete now.
+func NoteCopy(directory string) error {
+	// Another user may have made the file before.
+	return terminal.ReplaceFile(filepath.Join(directory, copiedName), func(*os.File) error { return nil })
+}
+
+// CopiedAt returns when the last copy was complete: a zero time if none was.
+func CopiedAt(directory string) time.Time {
+	info, err := os.Stat(filepath.Join(directory, copiedName))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // dumped are the parameters of a URL that pg_dump has too. A password is not

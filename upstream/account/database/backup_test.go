@@ -1,6 +1,7 @@
 package database_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -126,6 +127,51 @@ func TestCopyFileFails(t *testing.T) {
 	cancel()
 	if _, err := database.CopyFile(ctx, from, path); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: got %v", err)
+	}
+}
+
+// TestCopyFileDamaged: SQLite copies some damaged databases without an error, and
+// loses rows. Here a page has the content of another one.
+func TestCopyFileDamaged(t *testing.T) {
+	t.Parallel()
+	const pageSize, leafOfTable = 4096, 0x0d
+	from := t.TempDir()
+	store, err := database.OpenFile(t.Context(), from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		a := account.Account{ID: fmt.Sprintf("acc_%06d", i), Email: account.Email(fmt.Sprint(i, "@example.com")), CreatedAt: created, UpdatedAt: created}
+		if err := store.Add(t.Context(), a, strings.Repeat("hash", 20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(from, "accounts.db")
+	intact, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var leaves []int
+	for at := pageSize; at < len(intact); at += pageSize {
+		if intact[at] == leafOfTable && bytes.Contains(intact[at:at+pageSize], []byte("hash")) {
+			leaves = append(leaves, at)
+		}
+	}
+	if len(leaves) < 3 {
+		t.Fatalf("the table has %d pages; the test no longer understands the file", len(leaves))
+	}
+	for i, at := range leaves {
+		damaged, other := slices.Clone(intact), leaves[(i+1)%len(leaves)]
+		copy(damaged[at:at+pageSize], intact[other:])
+		if err := os.WriteFile(file, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if accounts, err := database.CopyFile(t.Context(), from, emptyFile(t, t.TempDir(), "copy.db")); err == nil {
+			t.Errorf("page %d has the content of page %d: the copy has %d of 100 accounts, and no error", at/pageSize, other/pageSize, accounts)
+		}
 	}
 }
 

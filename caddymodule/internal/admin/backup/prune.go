@@ -18,7 +18,8 @@ func IsDated(path string) bool { return date.MatchString(filepath.Base(path)) }
 
 // Prune keeps a dated backup, and the newest of the files beside it whose names
 // differ in the date only, keep in all. It deletes the others if they are
-// complete backups, and skips each other file, with the reason.
+// complete backups, and skips each other file, with the reason. An empty file is
+// no backup and is not counted.
 func Prune(ctx context.Context, path string, keep int, skip func(error)) error {
 	undated := func(name string) string { return date.ReplaceAllLiteralString(name, "/") }
 	dir, name := filepath.Dir(path), undated(filepath.Base(path))
@@ -27,7 +28,8 @@ func Prune(ctx context.Context, path string, keep int, skip func(error)) error {
 		return fmt.Errorf("looking for older backups: %w", err)
 	}
 	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool {
-		return e.Name() == filepath.Base(path) || undated(e.Name()) != name
+		info, err := e.Info()
+		return err != nil || info.Size() == 0 || e.Name() == filepath.Base(path) || undated(e.Name()) != name
 	})
 	for _, old := range entries[:max(0, len(entries)-(keep-1))] {
 		file, err := Open(ctx, filepath.Join(dir, old.Name()))

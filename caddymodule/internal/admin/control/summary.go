@@ -67,9 +67,9 @@ func (with *session) checks(ctx context.Context, hasWebhook bool) ([]api.Check, 
 	if err := errors.Join(err, err2, err3); err != nil {
 		return nil, fmt.Errorf("reading the events and the last backup: %w", err)
 	}
-	backup := api.Check{Name: "backup", OK: with.now.Sub(backedUp) <= 26*time.Hour, Message: "The last backup succeeded at " + round(backedUp).Format(time.DateTime) + " UTC."}
+	backup := api.Check{Name: "backup", OK: with.now.Sub(backedUp) <= 26*time.Hour, Message: "The last backup of the gate succeeded at " + round(backedUp).Format(time.DateTime) + " UTC."}
 	if backedUp.IsZero() {
-		backup.Message = "No backup ever succeeded."
+		backup.Message = "No backup of the gate ever succeeded."
 	}
 	if !backup.OK {
 		backup.Message += " Run systemctl status tollgate-backup.timer and journalctl -u tollgate-backup, repair what they say, and run systemctl start tollgate-backup."

@@ -312,17 +312,17 @@ func TestSummaryChecks(t *testing.T) {
 		backup    time.Duration // its age, 0 for none
 		want      string
 	}{
-		"nothing": {false, 0, 0, "webhook true No event waits for delivery.|backup false No backup ever succeeded. Run systemctl status tollgate-backup.timer "},
+		"nothing": {false, 0, 0, "webhook true No event waits for delivery.|backup false No backup of the gate ever succeeded. Run systemctl status tollgate-backup.timer "},
 		"works": {
 			false, 15 * time.Minute, 26 * time.Hour,
-			"webhook true Events that wait for delivery: 1, the oldest for 15m0s.|backup true The last backup succeeded at 2126-11-19 07:00:00 UTC.",
+			"webhook true Events that wait for delivery: 1, the oldest for 15m0s.|backup true The last backup of the gate succeeded at 2126-11-19 07:00:00 UTC.",
 		},
 		"fails": {
 			false, 15*time.Minute + time.Second, 26*time.Hour + time.Second,
 			`webhook false Events that wait for delivery: 1, the oldest for 15m1s. Look for "posting an event" in the log. The receiver must answer with 2xx within 15 seconds. ` +
-				"The gate tries each event for 24 hours.|backup false The last backup succeeded at 2126-11-19 06:59:59 UTC. Run systemctl status tollgate-backup.timer ",
+				"The gate tries each event for 24 hours.|backup false The last backup of the gate succeeded at 2126-11-19 06:59:59 UTC. Run systemctl status tollgate-backup.timer ",
 		},
-		"no webhook": {true, time.Hour, time.Hour, "backup true The last backup succeeded at 2126-11-20 08:00:00 UTC."},
+		"no webhook": {true, time.Hour, time.Hour, "backup true The last backup of the gate succeeded at 2126-11-20 08:00:00 UTC."},
 	} {
 		g := controltest.New(t)
 		if test.event > 0 {
