@@ -36,8 +36,10 @@
 // A client has a cell, and all spellings of an e-mail have one. Memory bounds
 // them in bytes, in four classes that share nothing: clients (400 MiB), accounts
 // with free failures left (150 MiB), accounts that must wait (450 MiB), and
-// accounts with known clients (3.2 GiB). A class that is full evicts the cell
-// that was unchanged for longest. This guarantees, with the default Limits:
+// accounts with known clients (3.2 GiB). A process that may use less than 8 GiB has
+// the same part of this: with 512 MiB, a 16th. A class that is full evicts the
+// cell that was unchanged for longest. This guarantees, with the default Limits
+// and 8 GiB:
 //
 //   - Only an admitted and saved attempt adds a cell or makes it larger, so each
 //     eviction costs the attacker an attempt of the allowance per client.

@@ -6,13 +6,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 )
 
-// classMemory is how much memory each class of cells has, in bytes.
+// classMemory is how much memory each class of cells has at most, in bytes.
 var classMemory = [classes]int{ClientClass: 400 << 20, FreeClass: 150 << 20, WaitingClass: 450 << 20, KnownClass: 3200 << 20}
+
+// A process that may use largeMemory gets the most memory for cells, and one
+// that may use less gets the same part of it. All together, with those of
+// Guesses, are 55 % of what the process may use. It never gets less than for
+// smallMemory: without cells, nothing is limited.
+const (
+	largeMemory = 8 << 30
+	smallMemory = 64 << 20
+)
+
+// fitting returns the bounds for the memory that the process may use: GOMEMLIMIT
+// if it is set. Otherwise Caddy sets the limit before it loads a configuration,
+// from the cgroup or the machine.
+func fitting(most [classes]int) [classes]int {
+	limit := min(largeMemory, max(smallMemory, debug.SetMemoryLimit(-1)))
+	for class := range most {
+		most[class] = int(float64(most[class]) * float64(limit) / largeMemory)
+	}
+	return most
+}
 
 // Memory has cells in the memory of one process. It is safe for concurrent use,
 // and outlives configurations.
@@ -35,10 +56,11 @@ type batch struct {
 	err  error
 }
 
-// NewMemory returns an empty Memory. now is its clock. If the journal is nil,
+// NewMemory returns an empty Memory, whose bounds fit the memory that the process
+// may use then. now is its clock. If the journal is nil,
 // the cells end with the process.
 func NewMemory(now func() time.Time, journal Journal) *Memory {
-	return &Memory{now: now, journal: journal, rows: newRows(classMemory), open: new(batch)}
+	return &Memory{now: now, journal: journal, rows: newRows(fitting(classMemory)), open: new(batch)}
 }
 
 // Restore loads the cells of the journal. Call it once, before the first
@@ -47,17 +69,17 @@ func NewMemory(now func() time.Time, journal Journal) *Memory {
 // attackers their allowance back. An invalid row is an error that wraps
 // ErrCorrupt.
 func (m *Memory) Restore(ctx context.Context) error {
-	var restored []row
+	var restored []*row
 	err := m.journal.LoadAttempts(ctx, func(key, value []byte) error {
 		one, err := decodeRow(key, value)
-		restored = append(restored, one)
+		restored = append(restored, &one)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("restoring login attempts: %w", err)
 	}
 	// The journal returns rows in no useful order.
-	slices.SortFunc(restored, func(a, b row) int { return cmp.Compare(a.expires, b.expires) })
+	slices.SortFunc(restored, func(a, b *row) int { return cmp.Compare(a.expires, b.expires) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rows.now = nanoseconds(m.now())

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -31,7 +33,7 @@ func TestCellsAreBounded(t *testing.T) {
 		}
 		for n := range uint64(r.most[class]/(rowSize+size) + 100) { // more than fit
 			sum := sha256.Sum256(binary.LittleEndian.AppendUint64(nil, n))
-			r.put(row{key: CellKey{ID: [16]byte(sum[:])}, value: bytes.Clone(value), expires: 1 << 62, class: class, size: room})
+			r.put(&row{key: CellKey{ID: [16]byte(sum[:])}, value: bytes.Clone(value), expires: 1 << 62, class: class, size: room})
 			r.trim()
 		}
 		return &r
@@ -61,6 +63,30 @@ func TestCellsAreBounded(t *testing.T) {
 			}
 			return r
 		})
+	}
+}
+
+// TestBoundsFit: all bounds together are 55 % of what the process may use, never
+// above those of a large server, and never nothing.
+func TestBoundsFit(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	for limit, share := range map[int64]int{math.MaxInt64: 1, 16 << 30: 1, 8 << 30: 1, 4 << 30: 2, 512 << 20: 16, 64 << 20: 128, 1 << 20: 128, 0: 128} {
+		debug.SetMemoryLimit(limit)
+		sum := 0
+		for class, got := range NewMemory(time.Now, nil).rows.most {
+			if want := classMemory[class] / share; got != want {
+				t.Errorf("limit of %d: class %d has %d bytes, want %d", limit, class, got, want)
+			}
+			sum += got
+		}
+		guesses := NewGuesses().rows.most
+		if want := 300 << 20 / share; guesses[ClientClass] != want {
+			t.Errorf("limit of %d: clients of unknown tokens have %d bytes, want %d", limit, guesses[ClientClass], want)
+		}
+		if sum += guesses[ClientClass] + guesses[KnownClass]; limit >= smallMemory && float64(sum) > 0.56*float64(limit) {
+			t.Errorf("limit of %d: all bounds together are %d bytes", limit, sum)
+		}
 	}
 }
 

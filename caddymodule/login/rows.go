@@ -44,17 +44,17 @@ func (r *rows) get(key CellKey, now time.Time) Cell {
 
 // change replaces a cell.
 func (r *rows) change(key CellKey, c Change) {
-	r.put(row{key: key, value: c.Value, expires: c.Expires.UnixNano(), class: c.Class, size: c.Size})
+	r.put(&row{key: key, value: c.Value, expires: c.Expires.UnixNano(), class: c.Class, size: c.Size})
 }
 
 // put stores a cell as the newest of its class. An empty value deletes it.
-func (r *rows) put(one row) {
+func (r *rows) put(one *row) {
 	if before := r.row(one.key); before != nil {
 		r.remove(before)
 	}
 	if len(one.value) > 0 {
 		r.used[one.class] += one.bytes()
-		r.index[one.key] = r.queues[one.class].PushBack(&one)
+		r.index[one.key] = r.queues[one.class].PushBack(one)
 	}
 }
 
