@@ -159,6 +159,7 @@ run() {
 	account=$(keep demo demo)
 	greet "${account% *}" "${account#* }"
 	while alive; do
+		bound
 		sleep 1 &
 		nap=$!
 		wait $nap
@@ -174,6 +175,13 @@ start() {
 		"$@" >>"$log" 2>&1 &
 	fi
 	pids="$pids $!"
+}
+
+# bound empties a log of more than 16 MiB. The file before it is kept.
+bound() {
+	[ "$(wc -c <"$log")" -gt 16777216 ] || return 0
+	cp "$log" "$log.old"
+	: >"$log"
 }
 
 # fail ends run with a message, below the last lines of the log.

@@ -57,4 +57,5 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder("tollgate_control", httpcaddyfile.Before, "respond")
 
 	caddycmd.RegisterCommand(command())
+	setOtherHosts()
 }

@@ -163,7 +163,7 @@ var alike = []struct{ name, status, text string }{
 	{"method in a header", "200", call("/healthz", "", "X-HTTP-Method-Override: DELETE", "X-Original-URL: /api/rates/EUR", "X-Rewrite-URL: /api/rates/EUR", "X-Original-Method: POST")},
 	{"escaped guard", "401", call("/%61pi/rates/EUR", "")},
 	{"absolute form without a token", "401", call("http://{host}/api/rates/EUR", "")},
-	{"absolute form that no site has", "200", call("http://other.example/api/rates/EUR", "")}, // Caddy answers, without a body
+	{"absolute form that no site has", "404", call("http://other.example/api/rates/EUR", "")}, // the last site answers
 	{"absolute form with TLS", "401", call("https://{host}/api/rates/EUR", "")},
 	{"HTTP/1.0 without a token", "401", request("GET /api/rates/EUR HTTP/1.0", "")},
 	{"h2c without a token", "401", call("/api/rates/EUR", "", "Connection: upgrade", "Upgrade: h2c")},

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -87,6 +88,9 @@ func run(t *testing.T, programs, rates, greeting string, flags ...string) {
 	checkPrinted(t, out.String(), greeting, len(flags) > 0)
 	walk(t, "http://127.0.0.1:"+ports[0], lines[0])
 	otherHost(t, "http://127.0.0.1:"+ports[1]+"/tollgate/health/live")
+	if len(flags) == 0 {
+		boundLog(t, regexp.MustCompile(`  logs      (.*/run.log)\n`).FindStringSubmatch(out.String())[1])
+	}
 	if got := running(t, cmd.Process.Pid); got != programs {
 		t.Errorf("the programs are %q, want %q", got, programs)
 	}
@@ -98,6 +102,24 @@ func run(t *testing.T, programs, rates, greeting string, flags ...string) {
 	}
 	if err := syscall.Kill(-cmd.Process.Pid, 0); err == nil {
 		t.Errorf("processes remain:\n%s", &out)
+	}
+}
+
+// boundLog checks that run.log does not grow without a bound.
+func boundLog(t *testing.T, path string) {
+	t.Helper()
+	log, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = log.Write(bytes.Repeat([]byte("a line\n"), 3_000_000))
+	must(t, errors.Join(err, log.Close()))
+	eventually(t, "an empty log", func() error {
+		if info, err := os.Stat(path); err != nil || info.Size() > 16<<20 {
+			return fmt.Errorf("run.log has %d bytes, %w", info.Size(), err)
+		}
+		return nil
+	})
+	if info, err := os.Stat(path + ".old"); err != nil || info.Size() < 16<<20 {
+		t.Errorf("the log before is %v, %v", info, err)
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 
 // TestLinksInLogs: a portal link opens an account until it was used, and it was
 // not if the service is away. So no log of a Caddyfile of the repository may
-// have it. Each Caddyfile with an access log is run.
+// have it. Nor may a log have the headers of a request whose host no site has.
+// Each Caddyfile with an access log is run.
 func TestLinksInLogs(t *testing.T) {
 	broken := newServer(t)
 	broken.broken.Store(true)
@@ -38,14 +39,29 @@ func TestLinksInLogs(t *testing.T) {
 				must(t, err)
 				must(t, response.Body.Close())
 			}
+			const key = "tgk_of-a-header"
+			request, err := http.NewRequest("GET", site+"/portal?link="+link, nil)
+			must(t, err)
+			request.Host = "nobody.example"
+			for _, header := range []string{"X-Api-Key", "Sec-Websocket-Protocol"} {
+				if text := read(t, file); strings.Contains(text, "headers delete") || strings.Contains(text, header+" delete") {
+					request.Header.Set(header, key)
+				}
+			}
+			response, err := http.DefaultClient.Do(request)
+			must(t, err)
+			must(t, response.Body.Close())
+			if response.StatusCode != http.StatusNotFound {
+				t.Errorf("a host that no site has gets %d, want 404", response.StatusCode)
+			}
 			var text string
-			eventually(t, "three lines of the access log", func() bool {
+			eventually(t, "four lines of the access log", func() bool {
 				bytes, err := os.ReadFile(logs)
 				text = string(bytes)
-				return err == nil && strings.Count(text, `"logger":"http.log.access`) == 3
+				return err == nil && strings.Count(text, `"logger":"http.log.access`) == 4
 			})
-			if strings.Contains(text, link) || !strings.Contains(text, "/portal") {
-				t.Errorf("the log has the link, or no request:\n%s", text)
+			if strings.Contains(text, key) || strings.Contains(text, link) || !strings.Contains(text, "/portal") {
+				t.Errorf("the log has the link or the key, or no request:\n%s", text)
 			}
 		})
 	}

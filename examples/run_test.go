@@ -35,8 +35,9 @@ func freeAddress(t *testing.T) string {
 func load(t *testing.T, file, site, service string, change func(config map[string]any), oldnew ...string) (address string, gate *client.Client) {
 	t.Helper()
 	control := "127.0.0.1:" + stack.FreePorts(t, 1)[0]
+	scheme, _, _ := strings.Cut(site, "://")
 	for name, value := range map[string]string{
-		"SECRET": stack.Secret, "DATA": filepath.Join(t.TempDir(), "data"), "ADDRESS": site, "CONTROL": control, "UPSTREAM": strings.TrimPrefix(service, "http://"),
+		"SECRET": stack.Secret, "DATA": filepath.Join(t.TempDir(), "data"), "ADDRESS": site, "OTHER_HOSTS": scheme + "://" + site[strings.LastIndex(site, ":"):], "CONTROL": control, "UPSTREAM": strings.TrimPrefix(service, "http://"),
 	} {
 		t.Setenv("TOLLGATE_"+name, value)
 	}
