@@ -37,17 +37,13 @@ type rateLine struct {
 	Source sources       `json:"source"`
 }
 
-// table returns the rates as rows, each with its source. The euro in euros has
-// the best of the answer.
+// table returns the rates as rows, each with its source. The row of base has the
+// source that a conversion of base to itself has.
 func (l *rateList) table() (*table, *apierror.Error) {
-	best, _, _ := strings.Cut(string(l.Source), "+")
 	return &table{[]string{"date", "base", "code", "rate", "source"}, func(yield func(row) bool) {
 		for _, quote := range l.Rates {
-			source := best
-			if l.Base != currency.Euro || quote.Code != currency.Euro {
-				source = l.day.Source(l.Base, quote.Code).String()
-			}
-			if !yield(&rateLine{l.Date, l.Base, quote.Code, number{quote.Rate}, sources(source)}) {
+			source := sources(l.day.Source(l.Base, quote.Code).String())
+			if !yield(&rateLine{l.Date, l.Base, quote.Code, number{quote.Rate}, source}) {
 				return
 			}
 		}

@@ -150,6 +150,9 @@ func TestRows(t *testing.T) {
 			if source == "" || fields[i]["source"] == "" {
 				t.Errorf("%s: %s has no source", target, line)
 			}
+			if strings.Contains(line, `"base":"EUR","code":"EUR"`) {
+				continue // it needs no rate
+			}
 			for name := range strings.SplitSeq(source, "+") {
 				all[name] = true
 			}
@@ -160,6 +163,42 @@ func TestRows(t *testing.T) {
 		}
 		if names := strings.Split(whole.Source, "+"); whole.Source != "" && !slices.Equal(slices.Sorted(maps.Keys(all)), slices.Sorted(slices.Values(names))) {
 			t.Errorf("%s: the sources of the rows are %v, those of the answer %v", target, all, names)
+		}
+	}
+}
+
+// TestSourceOfTheBase: the row of the base itself has its own source, whatever
+// other rows the answer has.
+func TestSourceOfTheBase(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, withParities(t))
+	for target, want := range map[string]string{
+		"/api/rates/EUR":                                          "ECB",
+		"/api/rates/EUR?symbols=EUR":                              "ECB",
+		"/api/rates/EUR?symbols=XOF":                              "ECB",
+		"/api/rates/EUR?symbols=VND":                              "ECB",
+		"/api/rates/EUR?symbols=XOF,VND":                          "ECB",
+		"/api/rates/EUR?symbols=XOF&source=parity":                "parity",
+		"/api/rates/EUR?symbols=XOF,VND&source=parity,indicative": "parity",
+		"/api/rates/USD?symbols=XOF":                              "ECB",
+		"/api/rates/XOF?symbols=USD,VND":                          "parity",
+		"/api/rates/KYD?symbols=EUR":                              "ECB+parity",
+		"/api/rates/VND?symbols=USD":                              "indicative",
+	} {
+		_, fields := records(t, s.as(t, asCSV, target).body)
+		lines := strings.Split(string(s.as(t, asLines, target).body), "\n")
+		found := false
+		for i, row := range fields {
+			if row["code"] != row["base"] {
+				continue
+			}
+			found = true
+			if got := field(t, lines[i], "source"); row["source"] != want || got != want {
+				t.Errorf("%s: CSV has %q, NDJSON has %q, want %q", target, row["source"], got, want)
+			}
+		}
+		if !found {
+			t.Errorf("%s: no row of the base", target)
 		}
 	}
 }
