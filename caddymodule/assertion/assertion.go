@@ -37,6 +37,9 @@ const (
 	Portal = "portal"
 )
 
+// PortalPath is the path of the page that takes portal links.
+const PortalPath = "/portal"
+
 // algorithm is the only one that is signed with and accepted.
 const algorithm = jose.ES256
 
@@ -45,7 +48,8 @@ const algorithm = jose.ES256
 type Claims struct {
 	Issuer string `json:"iss"`
 	// Audience is the host that the client asked, in lower case and
-	// without a port.
+	// without a port. In a portal link it is the URL of the page that takes
+	// it, so that no verifier of calls accepts the link (RFC 8725, 3.12).
 	Audience string `json:"aud"`
 	// Account is who is billed for the call.
 	Account string `json:"sub,omitempty"`

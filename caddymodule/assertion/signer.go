@@ -65,10 +65,10 @@ func (s *Signer) Login(host string, now time.Time) string {
 	return s.assert(0, &subject{host: host}, Login, now.Unix())
 }
 
-// Portal returns an assertion that opens the web pages of a host for an account,
-// and when it expires. Each has another ID.
-func (s *Signer) Portal(host, account string, now time.Time) (text string, expires time.Time) {
-	text = s.sign(Claims{Audience: Audience(host), Account: account, Purpose: Portal, ID: rand.Text()}, now.Unix())
+// Portal returns an assertion that opens the web pages of an account, and when it
+// expires. page is the URL of the page that takes it. Each has another ID.
+func (s *Signer) Portal(page, account string, now time.Time) (text string, expires time.Time) {
+	text = s.sign(Claims{Audience: page, Account: account, Purpose: Portal, ID: rand.Text()}, now.Unix())
 	return text, time.Unix(now.Unix(), 0).UTC().Add(Lifetime)
 }
 

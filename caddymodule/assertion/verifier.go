@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -96,20 +97,33 @@ func (v *Verifier) open(text string) (claims Claims, err error) {
 }
 
 func (v *Verifier) check(c Claims, purpose string) error {
-	now, leeway := v.now().Unix(), int64(Leeway/time.Second)
-	late := leeway
-	if purpose == Portal {
-		late = 0
-	}
 	switch {
-	case !v.accepts(c.Audience):
-		return fmt.Errorf("%w: %.300q", ErrAudience, c.Audience)
-	case now >= c.ExpiresAt+late || now < c.IssuedAt-leeway:
-		return ErrTime
 	case c.Purpose != purpose:
 		return ErrPurpose
+	case !v.isFor(c):
+		return fmt.Errorf("%w: %.300q", ErrAudience, c.Audience)
+	case !v.isTimely(c):
+		return ErrTime
 	case (c.Account == "") != (purpose == Login), (c.ID == "") != (purpose != Portal):
 		return ErrClaims
 	}
 	return nil
+}
+
+// isFor reports whether the assertion is for a host of this service.
+func (v *Verifier) isFor(c Claims) bool {
+	if c.Purpose != Portal {
+		return v.accepts(c.Audience)
+	}
+	page, err := url.Parse(c.Audience)
+	return err == nil && page.Path == PortalPath && v.accepts(page.Hostname())
+}
+
+func (v *Verifier) isTimely(c Claims) bool {
+	now, leeway := v.now().Unix(), int64(Leeway/time.Second)
+	late := leeway
+	if c.Purpose == Portal {
+		late = 0
+	}
+	return now < c.ExpiresAt+late && now >= c.IssuedAt-leeway
 }

@@ -149,26 +149,26 @@ func TestPurpose(t *testing.T) {
 func TestPortal(t *testing.T) {
 	t.Parallel()
 	s, v, key := newSigner(t, secret), newVerifier(t, noon), newKey(t, secret)
-	link, expires := s.Portal("API.example.com:8443", "acc_1", noon.Add(999*time.Millisecond))
+	link, expires := s.Portal("https://api.example.com:8443/portal", "acc_1", noon.Add(999*time.Millisecond))
 	claims, err := v.Verify(link, Portal)
 	if err != nil || len(claims.ID) < 26 || claims != (Claims{
-		Issuer: "tollgate", Audience: "api.example.com", Account: "acc_1", Purpose: "portal", ID: claims.ID, IssuedAt: noon.Unix(), ExpiresAt: noon.Unix() + 300,
+		Issuer: "tollgate", Audience: "https://api.example.com:8443/portal", Account: "acc_1", Purpose: "portal", ID: claims.ID, IssuedAt: noon.Unix(), ExpiresAt: noon.Unix() + 300,
 	}) {
 		t.Errorf("got %+v, %v", claims, err)
 	}
 	if want := noon.Add(5 * time.Minute); !expires.Equal(want) || expires.Location() != time.UTC {
 		t.Errorf("it expires at %v, want %v", expires, want)
 	}
-	again, _ := s.Portal("api.example.com", "acc_1", noon)
+	again, _ := s.Portal("https://api.example.com/portal", "acc_1", noon)
 	if other, err := v.Verify(again, Portal); err != nil || other.ID == claims.ID {
 		t.Errorf("a second link has the id %q, %v; the first has %q", other.ID, err, claims.ID)
 	}
 	if n := len(v.verified.values); n != 0 {
 		t.Errorf("%d links are kept", n)
 	}
-	elsewhere, _ := s.Portal("www.example.com", "acc_1", noon)
+	elsewhere, _ := s.Portal("https://www.example.com/portal", "acc_1", noon)
 	signed := func(changes map[string]any) string {
-		claims := right(map[string]any{"plan": nil, "scope": nil, "client_id": nil, "purpose": "portal", "jti": "x"})
+		claims := right(map[string]any{"plan": nil, "scope": nil, "client_id": nil, "purpose": "portal", "jti": "x", "aud": "https://api.example.com/portal"})
 		maps.Copy(claims, changes)
 		maps.DeleteFunc(claims, func(_ string, value any) bool { return value == nil })
 		return forge(t, jose.ES256, key.private, key.public.ID, claims)
@@ -185,11 +185,15 @@ func TestPortal(t *testing.T) {
 		"a link for a call":    {link, Call, ErrPurpose},
 		"a link for a login":   {link, Login, ErrPurpose},
 		"another host":         {elsewhere, Portal, ErrAudience},
+		"for a call's host":    {signed(map[string]any{"aud": "api.example.com"}), Portal, ErrAudience},
+		"another page":         {signed(map[string]any{"aud": "https://api.example.com/login"}), Portal, ErrAudience},
+		"no page":              {signed(map[string]any{"aud": "https://api.example.com"}), Portal, ErrAudience},
+		"a call of a page":     {signed(map[string]any{"purpose": nil, "jti": nil}), Call, ErrAudience},
 		"no id":                {signed(map[string]any{"jti": nil}), Portal, ErrClaims},
 		"empty id":             {signed(map[string]any{"jti": ""}), Portal, ErrClaims},
 		"no account":           {signed(map[string]any{"sub": nil}), Portal, ErrClaims},
-		"a call with an id":    {signed(map[string]any{"purpose": nil}), Call, ErrClaims},
-		"a login with an id":   {signed(map[string]any{"purpose": "login", "sub": nil}), Login, ErrClaims},
+		"a call with an id":    {signed(map[string]any{"purpose": nil, "aud": "api.example.com"}), Call, ErrClaims},
+		"a login with an id":   {signed(map[string]any{"purpose": "login", "sub": nil, "aud": "api.example.com"}), Login, ErrClaims},
 		"another secret":       {forge(t, jose.ES256, newKey(t, secret+"2").private, key.public.ID, right(map[string]any{"purpose": "portal", "jti": "x"})), Portal, ErrKey},
 		"a changed signature":  {link[:len(link)-4] + "AAAA", Portal, ErrKey},
 		"a link of the future": {signed(map[string]any{"iat": noon.Unix() + 61}), Portal, ErrTime},
@@ -206,7 +210,7 @@ func TestPortal(t *testing.T) {
 // was verified before. The clock of the gate may be a minute ahead.
 func TestPortalExpires(t *testing.T) {
 	t.Parallel()
-	link, _ := newSigner(t, secret).Portal("api.example.com", "acc_1", noon)
+	link, _ := newSigner(t, secret).Portal("https://api.example.com/portal", "acc_1", noon)
 	var at time.Time
 	v := NewVerifier(only("api.example.com"), func() time.Time { return at }, newKey(t, secret))
 	for after, want := range map[time.Duration]error{

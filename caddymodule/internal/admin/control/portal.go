@@ -15,21 +15,17 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
-// portalPath is the page of the site that takes the link. The link is in the
-// query: an access log can leave queries out, and no page needs a script to
-// read it.
-const portalPath = "portal"
-
 var errNoSite = apierror.New(http.StatusConflict, "no_site", "The gate has no address for links: set the option site of the gate to the address of the web pages.")
 
-// PortalLink makes a link that opens the web pages of an account at a site. Its
-// error is a refusal if site is nil.
+// PortalLink makes a link that opens the web pages of an account at a site. It is
+// in the query: an access log can leave queries out, and no page needs a script
+// to read it. The error is a refusal if site is nil.
 func PortalLink(signer *assertion.Signer, site *url.URL, account string, now time.Time) (api.Portal, error) {
 	if site == nil {
 		return api.Portal{}, errNoSite
 	}
-	text, expires := signer.Portal(site.Host, account, now)
-	link := site.JoinPath(portalPath)
+	link := site.JoinPath(assertion.PortalPath)
+	text, expires := signer.Portal(link.String(), account, now)
 	link.RawQuery = url.Values{"link": {text}}.Encode()
 	return api.Portal{URL: link.String(), ExpiresAt: expires}, nil
 }

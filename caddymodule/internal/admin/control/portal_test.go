@@ -57,7 +57,7 @@ func TestPortal(t *testing.T) {
 		t.Errorf("the link is %s, %v", link.URL, err)
 	}
 	text := u.Query().Get("link")
-	if claims, err := verifier(t, gate).Verify(text, assertion.Portal); err != nil || claims.Account != "acc_1" || claims.Audience != "localhost" {
+	if claims, err := verifier(t, gate).Verify(text, assertion.Portal); err != nil || claims.Account != "acc_1" || claims.Audience != "http://localhost:8080/portal" {
 		t.Errorf("the link has %+v, %v", claims, err)
 	}
 	gate.Break(errors.New("the disk is gone"))
