@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,14 +12,88 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
-// portal signs in by a link that the gate made for an account, in place of
-// another session of the browser.
-func (s *site) portal(w http.ResponseWriter, r *http.Request) error {
+// portalView is the page that asks before it opens a link.
+type portalView struct{ Account, Link string }
+
+// openPortal signs in by a link that the gate made for an account, in place of
+// another session of the browser. It asks first if that is a session of another
+// account, or if the request is no visit.
+func (s *site) openPortal(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet { // a program that checks links must not use them up
-		w.Header().Set("Allow", http.MethodGet)
+		w.Header().Set("Allow", http.MethodGet+", "+http.MethodPost)
 		return errMethod
 	}
-	who, err := s.spendLink(r.Context(), r.URL.Query().Get("link"))
+	hidePortal(w)
+	link := r.URL.Query().Get("link")
+	claims, err := s.readLink(link)
+	if err != nil {
+		return err
+	}
+	v, err := s.begin(r)
+	if err != nil && !errors.Is(err, errSignedOut) {
+		return err
+	}
+	if isVisit(r.Header) && (v == nil || v.who.ID == claims.Account) {
+		return s.spendLink(w, r, claims)
+	}
+	return s.showPortal(w, v, portalView{claims.Account, link})
+}
+
+func (s *site) showPortal(w http.ResponseWriter, v *visit, view portalView) error {
+	return s.views.show(w, http.StatusOK, "portal", v.page("Open this account?", "", view))
+}
+
+// confirmPortal opens a link after the question.
+func (s *site) confirmPortal(w http.ResponseWriter, r *http.Request) error {
+	hidePortal(w)
+	claims, err := s.readLink(r.PostForm.Get("link"))
+	if err != nil {
+		return err
+	}
+	return s.spendLink(w, r, claims)
+}
+
+// hidePortal keeps the link in the address out of the Referer header. With
+// no-referrer, browsers would send "Origin: null" from the form.
+func hidePortal(w http.ResponseWriter) { w.Header().Set("Referrer-Policy", "strict-origin") }
+
+// isVisit reports whether a person opens a page. A prefetch, an image or a frame
+// is none. Programs and old browsers do not tell.
+func isVisit(h http.Header) bool {
+	return cmp.Or(h.Get("Sec-Fetch-Mode"), "navigate") == "navigate" && cmp.Or(h.Get("Sec-Fetch-Dest"), "document") == "document" &&
+		h.Get("Sec-Purpose")+h.Get("Purpose")+h.Get("X-Moz") == ""
+}
+
+// readLink verifies a link. It needs keys that the gate has now: without the gate
+// a link is not spent, and those of an old secret end with it. People see one page
+// for all reasons why a link does not work.
+func (s *site) readLink(link string) (assertion.Claims, error) {
+	var failed error
+	verifier := assertion.NewVerifier(s.Hosts, s.Now)
+	verifier.FetchKeys(s.Gate.PublicKeys, func(err error) { failed = err })
+	claims, err := verifier.Verify(link, assertion.Portal)
+	if failed != nil {
+		return claims, failed
+	}
+	return claims, s.refuseLink(err)
+}
+
+// refuseLink logs why a link does not work, and returns what people see.
+func (s *site) refuseLink(err error) error {
+	if err == nil || errors.Is(err, account.ErrDatabase) {
+		return err
+	}
+	s.portals.Failed(slog.Any("error", err))
+	return errPortal
+}
+
+// spendLink opens a session, once for each link.
+func (s *site) spendLink(w http.ResponseWriter, r *http.Request, link assertion.Claims) error {
+	err := s.refuseLink(s.Sessions.SpendLink(r.Context(), link.ID, time.Unix(link.ExpiresAt, 0)))
+	if err != nil {
+		return err
+	}
+	who, err := s.identify(r.Context(), link.Account, true)
 	if err != nil {
 		return err
 	}
@@ -27,30 +102,6 @@ func (s *site) portal(w http.ResponseWriter, r *http.Request) error {
 	}
 	redirect(w, keysPath, nil)
 	return nil
-}
-
-// spendLink verifies and spends a link. It fetches the keys of the gate each time:
-// without the gate a link is not spent, and those of an old secret end with it.
-// People see one page for all reasons why a link does not work.
-func (s *site) spendLink(ctx context.Context, link string) (who account.Identity, err error) {
-	var failed error
-	verifier := assertion.NewVerifier(s.Hosts, s.Now)
-	verifier.FetchKeys(s.Gate.PublicKeys, func(err error) { failed = err })
-	claims, err := verifier.Verify(link, assertion.Portal)
-	if failed != nil {
-		return who, failed
-	}
-	if err == nil {
-		err = s.Sessions.SpendLink(ctx, claims.ID, time.Unix(claims.ExpiresAt, 0))
-	}
-	if err != nil && !errors.Is(err, account.ErrDatabase) {
-		s.portals.Failed(slog.Any("error", err))
-		err = errPortal
-	}
-	if err != nil {
-		return who, err
-	}
-	return s.identify(ctx, claims.Account, true)
 }
 
 // identify returns the account of a session. A portal link makes no

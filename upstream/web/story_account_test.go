@@ -40,6 +40,12 @@ func accountStories() map[string]story {
 		"reset": func(s *site, w http.ResponseWriter) error {
 			return s.showReset(w, http.StatusOK, resetView{Email: "ada@example.com"})
 		},
+		"portal": func(s *site, w http.ResponseWriter) error {
+			return s.showPortal(w, storyVisit("starter"), portalView{"shop-7", "link"})
+		},
+		"portal-new": func(s *site, w http.ResponseWriter) error {
+			return s.showPortal(w, nil, portalView{"shop-7", "link"})
+		},
 		"portal-dead":   problemStory(errPortal, ""),
 		"reset-dead":    problemStory(account.ErrReset, ""),
 		"account":       accountStory(http.StatusOK, "starter", ""),

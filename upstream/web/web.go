@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
@@ -179,7 +180,8 @@ func (s *site) routeAccount(mux *http.ServeMux) {
 	}
 	mux.HandleFunc("GET "+resetPath, s.open(s.resetForm))
 	mux.HandleFunc("POST "+resetPath, s.open(s.resetPassword))
-	mux.HandleFunc("GET "+portalPath, s.open(s.portal))
+	mux.HandleFunc("GET "+assertion.PortalPath, s.open(s.openPortal))
+	mux.HandleFunc("POST "+assertion.PortalPath, s.open(s.confirmPortal))
 	mux.HandleFunc("GET "+accountPath, s.signedIn(noPortal(s.account)))
 	mux.HandleFunc("POST "+accountPath, s.signedIn(noPortal(s.closeAccount)))
 	mux.HandleFunc("GET "+accountPath+"/export", s.signedIn(noPortal(s.exportData)))
@@ -213,5 +215,4 @@ const (
 	signUpPath   = "/signup"
 	accountPath  = "/settings/account"
 	resetPath    = "/reset/{token}"
-	portalPath   = "/portal"
 )
