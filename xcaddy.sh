@@ -348,7 +348,8 @@ check() {
 	npm=$(command -v npm >/dev/null || echo nodejs npm)
 	# shellcheck disable=SC2086 # one word per package
 	debian apache2-bin ca-certificates chromium curl docker-registry e2fsprogs fcgiwrap gcc jq libapache2-mod-auth-openidc libc6-dev \
-		libnginx-mod-http-js libnginx-mod-http-lua lua-nginx-redis nginx php-cgi postgresql prometheus python3-cryptography python3-jose python3-jwt python3-yaml \
+		libnginx-mod-http-js libnginx-mod-http-lua lua-nginx-redis nginx php-cgi postgresql prometheus python3-cryptography python3-jose \
+		python3-jwcrypto python3-jwt python3-yaml \
 		rclone redis-server skopeo sqlite3 systemd wrk $npm $long_packages
 	build
 	export TOLLGATE_BUILT=1

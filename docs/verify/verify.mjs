@@ -19,7 +19,7 @@ const keys = createRemoteJWKSet(new URL(jwks))
 // verify returns the claims of a valid assertion: sub is the account, then
 // plan, scope (the abilities) and client_id (the id of the key). The
 // purpose is undefined for a call, and 'login' where your service checks
-// passwords.
+// passwords. A portal link, 'portal', is for the web pages only.
 export async function verify(assertion, purpose) {
 	const { payload } = await jwtVerify(assertion, keys, {
 		algorithms: ['ES256'], // keeps "none" and HS256 out

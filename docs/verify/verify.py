@@ -56,7 +56,8 @@ class Verifier:
 
         sub is the account, then plan, scope (the abilities) and client_id
         (the id of the key). The purpose is None for a call, and "login"
-        where your service checks passwords.
+        where your service checks passwords. A portal link, "portal", is for
+        the web pages only.
         """
         claims = jwt.decode(
             assertion,

@@ -134,6 +134,8 @@ func assertions(t *testing.T, public assertion.PublicKey) (given, want map[strin
 		"valid":                        {call, accepted},
 		"valid, issued by a slow gate": {signer(t, controltest.Secret).Call([32]byte{}, host, ada, now.Add(-5*time.Minute-20*time.Second)), accepted},
 		"valid, issued by a fast gate": {signer(t, controltest.Secret).Call([32]byte{}, host, ada, now.Add(30*time.Second)), accepted},
+		"portal link":                  {portal(mine, "https://"+host+"/portal", now), refused},
+		"portal link for a call":       {portal(mine, host, now), refused},
 		"login":                        {mine.Login(host, now), "login"},
 		"expired":                      {signer(t, controltest.Secret).Call([32]byte{}, host, ada, now.Add(-7*time.Minute)), refused},
 		"from the future":              {signer(t, controltest.Secret).Call([32]byte{}, host, ada, now.Add(5*time.Minute)), refused},
@@ -160,6 +162,11 @@ func signer(t *testing.T, secret string) *assertion.Signer {
 	made, err := assertion.NewSigner(key)
 	must(t, err)
 	return made
+}
+
+func portal(s *assertion.Signer, audience string, now time.Time) string {
+	text, _ := s.Portal(audience, "acc_1", now)
+	return text
 }
 
 // symmetric signs with a key that everyone knows, under the gate's name.

@@ -42,7 +42,8 @@ type verifier struct {
 }
 
 // verify returns the claims of a valid assertion. The purpose is "" for a
-// call, and "login" where your service checks passwords.
+// call, and "login" where your service checks passwords. A portal link,
+// "portal", is for the web pages only.
 func (v *verifier) verify(assertion, purpose string) (*claims, error) {
 	// The list of algorithms is what keeps "none" and HS256 out.
 	token, err := jwt.ParseSigned(assertion, []jose.SignatureAlgorithm{jose.ES256})
