@@ -1,17 +1,23 @@
 package e2e_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
@@ -104,4 +110,54 @@ func startSite(t *testing.T, s *stack.Stack) (address string) {
 			t.Fatalf("the site does not answer: %v", err)
 		}
 	}
+}
+
+// Threat: a stranger opens links that no gate made, and each makes upstream ask the
+// gate for its keys.
+func TestForgedPortalLinksDoNotKeepTheGateBusy(t *testing.T) {
+	t.Parallel()
+	s := stack.Start(t, stack.Shipped(t))
+	s.Tollgate("account", "set", "acc_1", "--plan", "starter")
+	control, err := url.Parse(s.Control())
+	must(t, err)
+	var fetched atomic.Int64
+	proxy := httputil.NewSingleHostReverseProxy(control)
+	counting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/tollgate/jwks.json" {
+			fetched.Add(1)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(counting.Close)
+	s.StopUpstream()
+	s.Set("TOLLGATE_CONTROL", counting.Listener.Addr().String())
+	s.StartUpstream()
+	open := func(link string, want int) {
+		t.Helper()
+		response, body := s.Call("GET", "/portal?link="+link, "", nil)
+		if response.StatusCode != want {
+			t.Errorf("got %d, want %d: %s", response.StatusCode, want, body)
+		}
+	}
+	forge := func(n int, at time.Time) string {
+		link, _ := signer(t, fmt.Sprint(strings.Repeat("forged ", 6), n)).Portal(s.Address+"/portal", "acc_1", at)
+		return link
+	}
+	for n := range 20 {
+		open(forge(n, time.Now().Add(-assertion.Lifetime)), http.StatusGone)
+		open(forge(n, time.Now().Add(time.Hour)), http.StatusGone)
+		open(fmt.Sprint("garbage.of.", n), http.StatusGone)
+	}
+	if n := fetched.Load(); n != 0 {
+		t.Errorf("expired and malformed links made %d fetches", n)
+	}
+	began := time.Now()
+	for n := range 60 {
+		open(forge(n, time.Now()), http.StatusGone)
+	}
+	if n, most := fetched.Load(), 1+int64(time.Since(began)/(2*time.Second)); n < 1 || n > most {
+		t.Errorf("60 forged links made %d fetches, want 1 to %d", n, most)
+	}
+	_, link, _ := strings.Cut(strings.TrimSpace(s.Tollgate("account", "link", "acc_1")), "link=")
+	open(link, http.StatusSeeOther)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,10 +30,15 @@ func (v *Verifier) FetchKeys(fetch func(context.Context) (KeySet, error), failed
 	v.fetch, v.failed = fetch, failed
 }
 
-// key returns the public key of an id.
-func (v *Verifier) key(id string) (*ecdsa.PublicKey, bool) {
+// key returns the public key of an id. It fetches no key for a payload that is
+// expired anyway.
+func (v *Verifier) key(id string, unproven []byte) (*ecdsa.PublicKey, bool) {
 	if key, known := (*v.keys.Load())[id]; known || v.fetch == nil || id == "" {
 		return key, known
+	}
+	var claims Claims
+	if json.Unmarshal(unproven, &claims) != nil || !v.isTimely(claims) {
+		return nil, false
 	}
 	v.fetching <- struct{}{}
 	defer func() { <-v.fetching }()

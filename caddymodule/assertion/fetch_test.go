@@ -77,6 +77,12 @@ func TestForgedKeys(t *testing.T) {
 		g.secrets.Store(&[]string{secret})
 		g.fail.Store(true)
 		v := g.follow(t)
+		for _, at := range []time.Time{time.Now().Add(-Lifetime - Leeway), time.Now().Add(Leeway + time.Second)} {
+			forged := newSigner(t, strings.Repeat("f", 64)).Call([32]byte{}, "api.example.com", ada, at)
+			if _, err := v.Verify(forged, Call); !errors.Is(err, ErrKey) || g.asked.Load() != 0 {
+				t.Errorf("of %v: got %v, and asked the gate %d times", at, err, g.asked.Load())
+			}
+		}
 		forged := newSigner(t, strings.Repeat("f", 64)).Call([32]byte{}, "api.example.com", ada, time.Now())
 		for range 100 {
 			if _, err := v.Verify(forged, Call); !errors.Is(err, ErrKey) {

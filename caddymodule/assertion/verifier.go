@@ -82,7 +82,7 @@ func (v *Verifier) open(text string) (claims Claims, err error) {
 		return claims, ErrMalformed
 	}
 	// The protected header only: the sender can add to another.
-	key, known := v.key(object.Signatures[0].Protected.KeyID)
+	key, known := v.key(object.Signatures[0].Protected.KeyID, object.UnsafePayloadWithoutVerification())
 	if !known {
 		return claims, ErrKey
 	}

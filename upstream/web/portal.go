@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
@@ -64,13 +65,37 @@ func isVisit(h http.Header) bool {
 		h.Get("Sec-Purpose")+h.Get("Purpose")+h.Get("X-Moz") == ""
 }
 
-// readLink verifies a link. It needs keys that the gate has now: without the gate
-// a link is not spent, and those of an old secret end with it. People see one page
-// for all reasons why a link does not work.
+// keysFor is how long the keys of the gate are used, so that forged links do not
+// keep the gate busy.
+const keysFor = 2 * time.Second
+
+// gateKeys are the keys of the gate, or why it did not tell them.
+type gateKeys struct {
+	mu      sync.Mutex
+	fetched time.Time
+	set     assertion.KeySet
+	err     error
+}
+
+// publicKeys returns the keys that the gate had at most keysFor ago.
+func (s *site) publicKeys(ctx context.Context) (assertion.KeySet, error) {
+	k := &s.keyring
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.Now().Sub(k.fetched).Abs() >= keysFor {
+		k.set, k.err = s.Gate.PublicKeys(ctx)
+		k.fetched = s.Now()
+	}
+	return k.set, k.err
+}
+
+// readLink verifies a link by the keys of the gate: without the gate a link is not
+// spent, and those of an old secret end with it. People see one page for all
+// reasons why a link does not work.
 func (s *site) readLink(link string) (assertion.Claims, error) {
 	var failed error
 	verifier := assertion.NewVerifier(s.Hosts, s.Now)
-	verifier.FetchKeys(s.Gate.PublicKeys, func(err error) { failed = err })
+	verifier.FetchKeys(s.publicKeys, func(err error) { failed = err })
 	claims, err := verifier.Verify(link, assertion.Portal)
 	if failed != nil {
 		return claims, failed

@@ -309,6 +309,8 @@ func TestPortalWithoutTheGate(t *testing.T) {
 		t.Error("a session is open")
 	}
 	w.gate.Fail(nil)
+	w.person().get(link).has(t, http.StatusServiceUnavailable) // it was asked just now
+	w.clock.advance(2 * time.Second)
 	w.person().enter(link)
 	// A session can be of an account without a row only by a link.
 	s := account.Session{ID: "x", AccountID: "shop-7", CreatedAt: time.Now(), SeenAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}

@@ -87,6 +87,7 @@ type site struct {
 	sessions *session.Manager
 	views    *views
 	mux      *http.ServeMux
+	keyring  gateKeys
 	serving  *outage.Log
 	portals  *outage.Log
 	panics   *outage.Log
