@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
@@ -78,6 +79,38 @@ func TestPortal(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.person().enter(w.portalPath("plain")).get("/usage").has(t, http.StatusOK, `<span class="email">plain</span>`)
+}
+
+// The audit log tells the changes of a portal visit from those of a person who knows
+// the password.
+func TestPortalInTheAuditLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "starter")
+	for want, p := range map[string]*person{"portal visit": w.person().enter(w.portalPath(a.ID)), "": w.person().signIn("ada@example.com")} {
+		id := p.makeKey("made")
+		at := "/settings/keys/" + id
+		p.post(at+"/edit", "name", "changed", "scope", "all", "life", "unchanged")
+		p.post(at+"/rotate", "overlap", "0")
+		keys, err := w.gate.Client.Keys(t.Context(), a.ID, client.KeyFilter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range keys {
+			p.post("/settings/keys/"+k.ID+"/revoke")
+		}
+		actions := map[string]bool{}
+		for _, e := range w.last(a.ID, 4) {
+			if actions[e.Action] = true; e.Reason != want || e.Actor != (api.Actor{Kind: api.ActorPerson, ID: a.ID}) {
+				t.Errorf("%q: got %+v", want, e)
+			}
+		}
+		for _, action := range []string{api.KeyCreate, api.KeySet, api.KeyRotate, api.KeyRevoke} {
+			if !actions[action] {
+				t.Errorf("%q: no %s among %v", want, action, actions)
+			}
+		}
+	}
 }
 
 // Threat: a customer of the operator takes the account over, by its password,

@@ -20,6 +20,10 @@ import (
 // as a visit, so that a session without a person becomes idle.
 const backgroundParameter = "background"
 
+// portalReason is in the audit log with the changes of a portal visit: any person
+// with the link can be the actor.
+const portalReason = "portal visit"
+
 // visit is a request of a person who is signed in.
 type visit struct {
 	who     account.Identity
@@ -70,7 +74,11 @@ func (s *site) visited(begin func(*http.Request) (*visit, error), h pageHandler)
 		}
 		if err == nil {
 			// The audit log of the gate names the person.
-			r = r.WithContext(client.WithActor(r.Context(), v.who.ID))
+			ctx := client.WithActor(r.Context(), v.who.ID)
+			if v.session.Portal {
+				ctx = client.WithReason(ctx, portalReason)
+			}
+			r = r.WithContext(ctx)
 			err = h(w, r, v)
 		}
 		if err != nil && r.Method == http.MethodPost && !ofOperators(r.URL.Path) {
