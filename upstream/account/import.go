@@ -20,7 +20,7 @@ var ErrMember = errors.New("the account has a password")
 // the gate, or empty for a new one. An empty plan keeps that of the gate. A person
 // who was invited before gets a new link. A dry run changes nothing.
 //
-// The error is ErrMember, ErrEmailTaken if the e-mail or the id is that of another
+// The error is ErrMember, ErrEmailTaken if the e-mail or the id is a name of another
 // account, a refusal of the gate, or wraps ErrGate or ErrDatabase. Then the account
 // can be at the gate already; another call completes the work.
 func (s *Service) Invite(ctx context.Context, email Email, id, plan string, dryRun bool) (a Account, token string, err error) {
@@ -57,7 +57,8 @@ func (s *Service) match(ctx context.Context, email Email, id string) (a Account,
 		err = api.ErrInvalidAccount
 	case errors.Is(err, ErrNotFound):
 		now := s.now().UTC().Truncate(time.Millisecond)
-		return Account{ID: cmp.Or(id, newID()), Email: email, CreatedAt: now, UpdatedAt: now}, true, nil
+		a = Account{ID: cmp.Or(id, newID()), Email: email, CreatedAt: now, UpdatedAt: now}
+		return a, true, s.checkName(ctx, email, a.ID)
 	case err == nil && (c.Email != email || id != "" && id != c.ID):
 		err = ErrEmailTaken
 	case err == nil && c.Hash != "":

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -74,6 +75,9 @@ func (s *Service) add(ctx context.Context, id string, email Email, password, pla
 	} else if !errors.Is(err, ErrNotFound) {
 		return Account{}, err
 	}
+	if err := s.checkName(ctx, email, id); err != nil {
+		return Account{}, err
+	}
 	now := s.now().UTC().Truncate(time.Millisecond)
 	a := Account{ID: id, Email: email, CreatedAt: now, UpdatedAt: now}
 	active := false
@@ -91,6 +95,32 @@ func (s *Service) add(ctx context.Context, id string, email Email, password, pla
 		return Account{}, err
 	}
 	return a, nil
+}
+
+// checkName returns ErrEmailTaken if the e-mail address of a new account is the id of
+// another account, here or at the gate, or if its id is the e-mail address of another person.
+// Ids can be e-mail addresses, and one name must not mean two people.
+func (s *Service) checkName(ctx context.Context, email Email, id string) error {
+	if other, err := ParseEmail(id); err == nil && other != email {
+		if _, err := s.store.ByEmail(ctx, other); !errors.Is(err, ErrNotFound) {
+			return cmp.Or(err, ErrEmailTaken)
+		}
+	}
+	if string(email) == id || !api.ValidAccount(string(email)) {
+		return nil
+	}
+	_, err := s.store.ByID(ctx, string(email))
+	taken := err == nil
+	if errors.Is(err, ErrNotFound) {
+		err = s.ask(ctx, func(ctx context.Context) (err error) {
+			taken, err = s.gate.HasAccount(ctx, string(email))
+			return err
+		})
+	}
+	if taken {
+		return ErrEmailTaken
+	}
+	return err
 }
 
 // checkAdded looks for the account after an Add that failed with cause: gate

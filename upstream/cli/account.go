@@ -338,16 +338,24 @@ func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *a
 	return c
 }
 
-// find returns an account by its id or its e-mail address. An id has no @.
+var errTwoAccounts = errors.New("this is the id of one account and the e-mail address of another: use the other name of the one that you mean")
+
+// find returns an account by its id or its e-mail address. An id can be an e-mail
+// address.
 func find(ctx context.Context, accounts *account.Service, name string) (account.Identity, error) {
-	if !strings.Contains(name, "@") {
-		return accounts.Identify(ctx, name)
+	byID, err := accounts.Identify(ctx, name)
+	email, invalid := account.ParseEmail(name)
+	if invalid != nil || err != nil && !errors.Is(err, account.ErrNotFound) {
+		return byID, err
 	}
-	email, err := account.ParseEmail(name)
-	if err != nil {
-		return account.Identity{}, err
+	byEmail, unknown := accounts.Find(ctx, email)
+	switch {
+	case errors.Is(unknown, account.ErrNotFound):
+		return byID, err
+	case unknown == nil && err == nil && byID.ID != byEmail.ID:
+		return account.Identity{}, errTwoAccounts
 	}
-	return accounts.Find(ctx, email)
+	return byEmail, unknown
 }
 
 // choosePassword returns the first line of standard input, asked for

@@ -126,7 +126,8 @@ type LineResult struct {
 
 // AccountLookup is the question which account a person means.
 type AccountLookup struct {
-	Name string `json:"name" minLength:"1" maxLength:"200" doc:"An id or a label."`
+	Name   string `json:"name" minLength:"1" maxLength:"200" doc:"An id or a label."`
+	IDOnly bool   `json:"id_only,omitempty" doc:"Whether the name is an id and no label. This does not read all accounts."`
 }
 
 // AccountPage is one page of a list of accounts.

@@ -31,10 +31,8 @@ func resolve(ctx context.Context, gate *client.Client, name string, idOnly bool)
 	var found []api.Account
 	switch length := utf8.RuneCountInString(name); {
 	case idOnly && api.ValidAccount(name): // a look-up of an unknown id reads all labels
-		if _, err = gate.Account(ctx, name); errors.Is(err, api.ErrNotFound) {
-			return name, false, nil
-		}
-		return name, true, err
+		known, err = gate.HasAccount(ctx, name)
+		return name, known, err
 	case !idOnly && length > 0 && length <= api.MaxLabel:
 		if found, err = gate.LookUpAccount(ctx, name); err != nil {
 			return "", false, err

@@ -63,6 +63,13 @@ func (c *Client) LookUpAccount(ctx context.Context, name string) ([]api.Account,
 	return page.Accounts, err
 }
 
+// HasAccount reports whether an account has this id. The id is not in the URL, since
+// the e-mail address of a person can be one.
+func (c *Client) HasAccount(ctx context.Context, id string) (bool, error) {
+	page, err := call[api.AccountPage](ctx, c, http.MethodPost, "/accounts/lookup", nil, api.AccountLookup{Name: id, IDOnly: true})
+	return len(page.Accounts) > 0, err
+}
+
 // DeleteAccount deletes an account with all its tokens. Its counts stay
 // in bills.
 func (c *Client) DeleteAccount(ctx context.Context, account string) error {

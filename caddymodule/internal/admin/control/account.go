@@ -146,8 +146,9 @@ const maxFound = 100
 
 func (s *server) lookUpAccount(ctx context.Context, with *session, in *lookUpInput) (api.AccountPage, error) {
 	name := cleanName(in.Body.Name)
+	none := api.AccountPage{Accounts: []api.Account{}}
 	if name == "" {
-		return api.AccountPage{Accounts: []api.Account{}}, nil // not the accounts without a label
+		return none, nil // not the accounts without a label
 	}
 	if api.ValidAccount(name) {
 		a, err := with.book.Get(ctx, name)
@@ -157,6 +158,9 @@ func (s *server) lookUpAccount(ctx context.Context, with *session, in *lookUpInp
 		if !errors.Is(err, store.ErrNotFound) {
 			return api.AccountPage{}, err
 		}
+	}
+	if in.Body.IDOnly {
+		return none, nil
 	}
 	same, similar := []api.Account{}, []api.Account{}
 	for account, err := range with.documents(ctx, "", accountsPerRead, false) {

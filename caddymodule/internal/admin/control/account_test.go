@@ -214,6 +214,7 @@ func TestLookUp(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"name":"one"}`: "one", `{"name":"shop"}`: "shop", `{"name":"Shop"}`: "one two", `{"name":"SHOP"}`: "three", `{"name":"sHoP"}`: "one three two",
 		`{"name":"three"}`: "three", `{"name":" three "}`: "three", `{"name":"sho"}`: "", `{"name":" "}`: "", `{"name":"stranger"}`: "",
+		`{"name":"one","id_only":true}`: "one", `{"name":"Shop","id_only":true}`: "", `{"name":"a/b","id_only":true}`: "",
 	} {
 		var got []string
 		for _, account := range g.must(t, http.StatusOK, "POST", "/tollgate/accounts/lookup", body)["accounts"].([]any) {
