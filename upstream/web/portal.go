@@ -16,25 +16,30 @@ import (
 // portalView is the page that asks before it opens a link.
 type portalView struct{ Account, Link string }
 
-// openPortal signs in by a link that the gate made for an account, in place of
+// portal signs in by a link that the gate made for an account, in place of
 // another session of the browser. It asks first if that is a session of another
-// account, or if the request is no visit.
-func (s *site) openPortal(w http.ResponseWriter, r *http.Request) error {
-	if r.Method != http.MethodGet { // a program that checks links must not use them up
+// account, or if the request is no visit. The answer is the form's POST.
+func (s *site) portal(w http.ResponseWriter, r *http.Request) error {
+	if r.Method == http.MethodHead { // a program that checks links must not use them up
 		w.Header().Set("Allow", http.MethodGet+", "+http.MethodPost)
 		return errMethod
 	}
-	hidePortal(w)
-	link := r.URL.Query().Get("link")
+	// The address has the link, so other requests get the origin only. With
+	// no-referrer, browsers would send "Origin: null" from the form.
+	w.Header().Set("Referrer-Policy", "strict-origin")
+	asked, link := r.Method == http.MethodPost, r.URL.Query().Get("link")
+	if asked {
+		link = r.PostForm.Get("link")
+	}
 	claims, err := s.readLink(link)
 	if err != nil {
 		return err
 	}
 	v, err := s.begin(r)
-	if err != nil && !errors.Is(err, errSignedOut) {
+	switch {
+	case err != nil && !errors.Is(err, errSignedOut):
 		return err
-	}
-	if isVisit(r.Header) && (v == nil || v.who.ID == claims.Account) {
+	case asked, isVisit(r.Header) && (v == nil || v.who.ID == claims.Account):
 		return s.spendLink(w, r, claims)
 	}
 	return s.showPortal(w, v, portalView{claims.Account, link})
@@ -43,20 +48,6 @@ func (s *site) openPortal(w http.ResponseWriter, r *http.Request) error {
 func (s *site) showPortal(w http.ResponseWriter, v *visit, view portalView) error {
 	return s.views.show(w, http.StatusOK, "portal", v.page("Open this account?", "", view))
 }
-
-// confirmPortal opens a link after the question.
-func (s *site) confirmPortal(w http.ResponseWriter, r *http.Request) error {
-	hidePortal(w)
-	claims, err := s.readLink(r.PostForm.Get("link"))
-	if err != nil {
-		return err
-	}
-	return s.spendLink(w, r, claims)
-}
-
-// hidePortal keeps the link in the address out of the Referer header. With
-// no-referrer, browsers would send "Origin: null" from the form.
-func hidePortal(w http.ResponseWriter) { w.Header().Set("Referrer-Policy", "strict-origin") }
 
 // isVisit reports whether a person opens a page. A prefetch, an image or a frame
 // is none. Programs and old browsers do not tell.
@@ -79,7 +70,7 @@ type gateKeys struct {
 
 // publicKeys returns the keys that the gate had at most keysFor ago.
 func (s *site) publicKeys(ctx context.Context) (assertion.KeySet, error) {
-	k := &s.keyring
+	k := s.keyring
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if s.Now().Sub(k.fetched).Abs() >= keysFor {

@@ -97,7 +97,7 @@ func TestPortalInTheAuditLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, k := range keys {
-			p.post("/settings/keys/"+k.ID+"/revoke")
+			p.post("/settings/keys/" + k.ID + "/revoke")
 		}
 		actions := map[string]bool{}
 		for _, e := range w.last(a.ID, 4) {

@@ -26,7 +26,7 @@ func TestPortalIsNoOperator(t *testing.T) {
 	if err := accounts.SetOperator(t.Context(), a.ID, true); err != nil {
 		t.Fatal(err)
 	}
-	s := &site{Config: Config{Accounts: accounts, Sessions: store, Gate: gate, Now: time.Now, Site: Site{Hosts: func(string) bool { return true }}}}
+	s := &site{keyring: new(gateKeys), Config: Config{Accounts: accounts, Sessions: store, Gate: gate, Now: time.Now, Site: Site{Hosts: func(string) bool { return true }}}}
 	for portal, want := range map[bool]account.Identity{
 		true:  {Account: account.Account{ID: a.ID, Email: account.Email(a.ID)}, Version: 1},
 		false: {Account: a, Version: 1, Operator: true},

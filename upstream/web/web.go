@@ -87,7 +87,7 @@ type site struct {
 	sessions *session.Manager
 	views    *views
 	mux      *http.ServeMux
-	keyring  gateKeys
+	keyring  *gateKeys
 	serving  *outage.Log
 	portals  *outage.Log
 	panics   *outage.Log
@@ -115,7 +115,7 @@ func newSite(c Config) (*site, error) {
 	}
 	sessions := session.NewManager(c.Sessions, c.Now, c.Address.Scheme == "https")
 	s := &site{
-		Config: c, sessions: sessions, views: views,
+		Config: c, sessions: sessions, views: views, keyring: new(gateKeys),
 		serving: outage.New(c.Logger, slog.LevelError, "serving page"),
 		portals: outage.New(c.Logger, slog.LevelWarn, "refused a portal link"),
 		panics:  outage.New(c.Logger, slog.LevelError, "page panicked"),
@@ -181,8 +181,8 @@ func (s *site) routeAccount(mux *http.ServeMux) {
 	}
 	mux.HandleFunc("GET "+resetPath, s.open(s.resetForm))
 	mux.HandleFunc("POST "+resetPath, s.open(s.resetPassword))
-	mux.HandleFunc("GET "+assertion.PortalPath, s.open(s.openPortal))
-	mux.HandleFunc("POST "+assertion.PortalPath, s.open(s.confirmPortal))
+	mux.HandleFunc("GET "+assertion.PortalPath, s.open(s.portal))
+	mux.HandleFunc("POST "+assertion.PortalPath, s.open(s.portal))
 	mux.HandleFunc("GET "+accountPath, s.signedIn(noPortal(s.account)))
 	mux.HandleFunc("POST "+accountPath, s.signedIn(noPortal(s.closeAccount)))
 	mux.HandleFunc("GET "+accountPath+"/export", s.signedIn(noPortal(s.exportData)))
