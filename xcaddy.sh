@@ -393,7 +393,7 @@ test)
 	--long)
 		# The tests read it: see storetest.Long.
 		export TOLLGATE_LONG=1
-		long_packages='buildah docker-compose lintian'
+		long_packages='buildah docker-compose iproute2 lintian'
 		check -timeout 4h -tags long
 		fuzz
 		;;
