@@ -51,6 +51,7 @@ func TestProtocols(t *testing.T) {
 		{"names", names},
 		{"server-sent events", events},
 		{"WebSocket", sockets},
+		{"subprotocols", subprotocols},
 		{"gRPC", grpcs},
 		{"Early Hints", hints},
 	}

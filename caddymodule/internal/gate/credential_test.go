@@ -144,7 +144,7 @@ func TestSubprotocol(t *testing.T) {
 		w.next = func(rw http.ResponseWriter, r *http.Request) error {
 			got.header = r.Header.Clone()
 			if c.chosen != "" {
-				rw.Header().Set("Sec-WebSocket-Protocol", c.chosen)
+				rw.Header()["Sec-WebSocket-Protocol"] = []string{c.chosen} // as Caddy's proxy
 			}
 			rw.WriteHeader(http.StatusSwitchingProtocols)
 			return nil
@@ -153,7 +153,7 @@ func TestSubprotocol(t *testing.T) {
 		if err != nil || answer.Code != 101 {
 			t.Fatalf("%s: got %d %s, %v", c.offered, answer.Code, answer.Body, err)
 		}
-		if sent, answered := got.header.Get("Sec-WebSocket-Protocol"), answer.Header().Get("Sec-WebSocket-Protocol"); sent != c.sent || answered != c.answered {
+		if sent, answered := got.header.Get("Sec-WebSocket-Protocol"), answer.Header().Get("Sec-WebSocket-Protocol")+strings.Join(answer.Header()["Sec-WebSocket-Protocol"], ""); sent != c.sent || answered != c.answered {
 			t.Errorf("%s: the service got %q, the client %q", c.offered, sent, answered)
 		}
 	}

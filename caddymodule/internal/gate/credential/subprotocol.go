@@ -63,9 +63,16 @@ func (subprotocol) remove(h http.Header, _ *policy.Endpoint) {
 
 // AnswerProtocol chooses gateProtocol in the answer to a request with a token
 // as a subprotocol, if the client offers it and the service has chosen none.
+// Caddy's proxy spells the header of the service as RFC 6455 does, and not as
+// net/http.
 func AnswerProtocol(answer http.Header, asked []string) {
-	if answer[request.ProtocolHeader] != nil || !hasToken(asked) {
+	if !hasToken(asked) {
 		return
+	}
+	for name := range answer {
+		if strings.EqualFold(name, request.ProtocolHeader) {
+			return
+		}
 	}
 	for protocol := range header.Elements(asked) {
 		if protocol == gateProtocol {
