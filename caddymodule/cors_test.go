@@ -11,7 +11,7 @@ import (
 
 const (
 	page    = "https://app.example.com"
-	exposed = "RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, ETag"
+	exposed = "RateLimit, RateLimit-Policy, Retry-After, X-Should-Retry, WWW-Authenticate, ETag, Link"
 )
 
 // checkCORS checks the headers that every answer to an allowed origin has, and

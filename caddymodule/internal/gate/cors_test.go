@@ -15,7 +15,7 @@ const (
 	page      = "https://app.example.com"
 	origin    = "Origin: " + page
 	preflight = "Access-Control-Request-Method: GET"
-	exposed   = "RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, ETag"
+	exposed   = "RateLimit, RateLimit-Policy, Retry-After, X-Should-Retry, WWW-Authenticate, ETag, Link"
 )
 
 // newCORSWorld is a world whose answers pages of these origins may read. A

@@ -70,7 +70,13 @@ func TestCORS(t *testing.T) {
 			t.Fatalf("got %+v", got)
 		}
 		got := fetch(p, s.Address+convert, withToken(""))
-		if got.Status != http.StatusTooManyRequests || !strings.Contains(got.Body, `"quota_exceeded"`) || got.Header["retry-after"] == "" {
+		if got.Status != http.StatusTooManyRequests || !strings.Contains(got.Body, `"quota_exceeded"`) || got.Header["retry-after"] == "" || got.Header["x-should-retry"] != "false" {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("unknown path", func(t *testing.T) {
+		got := fetch(p, s.Address+"/api/unknown", "{}")
+		if got.Status != http.StatusNotFound || got.Header["link"] != `</docs>; rel="service-doc"` {
 			t.Errorf("got %+v", got)
 		}
 	})

@@ -24,7 +24,7 @@ const (
 	// corsRequest are the headers of requests that pages may set.
 	corsRequest = "Authorization, Content-Type, If-None-Match"
 	// corsExposed are the headers of answers that pages may read.
-	corsExposed = "RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, ETag"
+	corsExposed = "RateLimit, RateLimit-Policy, Retry-After, X-Should-Retry, WWW-Authenticate, ETag, Link"
 )
 
 // CORS is the ResponseWriter of a request whose answer pages of other origins
