@@ -79,7 +79,7 @@ func checkPath(path string) error {
 	if !strings.HasPrefix(path, "/") {
 		return fmt.Errorf("the path must begin with a slash: patterns with a host are not supported%s", advice(patternOf(pathIn(path))))
 	}
-	if found := placeholder.FindString(path); found != "" {
+	if found := placeholder.FindString(path); found != "" && !wildcard.MatchString(found) { // {file...} is a wildcard
 		return fmt.Errorf("the placeholder %s is not replaced in patterns: in a Caddyfile, use {$NAME} for a variable of the environment", found)
 	}
 	if strings.ContainsAny(path, "?#") {

@@ -94,6 +94,7 @@ func TestPatternThatIsMeant(t *testing.T) {
 		"/a.b/v1.0":           "/a.b/v1.0",
 		"/{rest...}":          "/a/b",
 		"/{größe}/{$}":        "/1/",
+		"/a/{file...}":        "/a/b/c", // no placeholder
 		"/%2A":                "/*",
 		"/%3Aid":              "/:id",
 		"/%7Bid%7D":           "/{id}",
