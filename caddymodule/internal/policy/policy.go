@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -70,9 +69,9 @@ type Policy struct {
 	// Docs is where the documentation of the API is, or "".
 	Docs string
 
-	loginAliases []loginAlias
-	plans        map[string]*Plan
-	limitNames   map[string]string // the endpoint, by the names of its limits
+	logins     route.Table[bool]
+	plans      map[string]*Plan
+	limitNames map[string]string // the endpoint, by the names of its limits
 }
 
 // Route is the target of a method and path: a login or an endpoint. The
@@ -183,56 +182,13 @@ func (p *Policy) addLogins(c Config) error {
 		}
 		err := p.addRoute(method, path, Route{Login: true, Strict: strict})
 		if err == nil {
-			err = p.addLoginAlias(method, path)
+			err = p.logins.Add(method, path, true)
 		}
 		if err != nil {
 			errs = append(errs, &Error{"login " + pattern, err})
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// loginAlias has the paths that a lenient server would serve as one login.
-// Each login has its own table: two can be equal to a lenient server.
-type loginAlias struct {
-	method string
-	paths  *route.Table[bool]
-}
-
-// addLoginAlias adds the lenient paths of a login. A pattern that ends with
-// a slash or with a wildcard for the rest of the path matches all paths
-// below a folder. A lenient server serves the folder's own path too.
-func (p *Policy) addLoginAlias(method, path string) error {
-	path, ended := strings.CutSuffix(path, "/{$}")
-	segments := strings.Split(path, "/")[1:] // the path begins with a slash
-	below := false
-	if last := len(segments) - 1; !ended && (segments[last] == "" || strings.HasSuffix(segments[last], "...}")) {
-		segments, below = segments[:last], true
-	}
-	var lenient strings.Builder
-	for i, segment := range segments {
-		lenient.WriteByte('/')
-		if strings.HasPrefix(segment, "{") && strings.HasSuffix(segment, "}") {
-			fmt.Fprintf(&lenient, "{w%d}", i) // two names may differ only in case
-			continue
-		}
-		for _, b := range []byte(route.Lenient(segment)) {
-			fmt.Fprintf(&lenient, "%%%02X", b) // no byte is syntax
-		}
-	}
-	alias := loginAlias{method, &route.Table[bool]{}}
-	if lenient.Len() > 0 {
-		if err := alias.paths.Add(method, lenient.String(), true); err != nil {
-			return err
-		}
-	}
-	if below {
-		if err := alias.paths.Add(method, lenient.String()+"/", true); err != nil {
-			return err
-		}
-	}
-	p.loginAliases = append(p.loginAliases, alias)
-	return nil
 }
 
 // addRoute adds a route. It refuses an endpoint outside the guard: paths
@@ -282,16 +238,7 @@ func (p *Policy) addPlans(c Config) error {
 // such path is open. Outside it, the path would bypass the limits of login
 // attempts.
 func (p *Policy) IsLoginAlias(method, path string) bool {
-	method = strings.ToUpper(method)
-	for _, alias := range p.loginAliases {
-		if alias.method != method && (alias.method != http.MethodGet || method != http.MethodHead) {
-			continue
-		}
-		if _, found := alias.paths.Match(method, route.Lenient(path)); found {
-			return true
-		}
-	}
-	return false
+	return p.logins.Alias(strings.ToUpper(method), path)
 }
 
 // Plan returns the plan of that name. It is nil, without access, for a plan

@@ -177,24 +177,6 @@ func readings(encoded string) (all []string) {
 	return all
 }
 
-// Lenient returns the path that a lenient server may read: in lower case,
-// decoded until nothing is left to decode, without the parameters of its
-// segments, a query, a fragment or a slash at the end.
-func Lenient(path string) string {
-	for range maxDecodings {
-		again := decodeLoosely(path)
-		if again == path {
-			break
-		}
-		path = again
-	}
-	path = strings.Map(fold, withoutParameters(withoutQuery(path)))
-	for len(path) > 1 && strings.HasSuffix(path, "/") {
-		path = path[:len(path)-1]
-	}
-	return path
-}
-
 // withoutQuery ends a decoded path at a '?' or '#'.
 func withoutQuery(path string) string {
 	if end := strings.IndexAny(path, "?#"); end >= 0 {

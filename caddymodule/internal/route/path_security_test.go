@@ -170,14 +170,14 @@ func TestNamesBelowTheGuard(t *testing.T) {
 	guard := newGuard(t, "/api/")
 	for target, want := range map[string]string{
 		"@types%2fnode": names, "@types%2Fnode/-/node-1.tgz": names, "a%5Cb": names, "50%25": names, "a%3Bb;c": names, "what%3F": names, "c%23": names,
-		"test%2546.txt": names, "%25zz": names, "a%2Fb%2Fc%2F": names, "%3Fx": names, "%23": names, "..a%2Fb..": names, "admin%2Fx": names, "Admin%252F": names,
+		"test%2546.txt": names, "%25zz": names, "a%2Fb%2Fc%2F": names, "%3Fx": names, "%23": names, "..a%2Fb..": names, "admin%2Fx": names,
 		"a%252Fb": names, "a%25252Fb": names, "caf%C3%A9%2F%F0%9F%92%B6": names, "a%20%25b": names, "administrator;x": names, "x%2Fowner": names,
 
 		"a%2F..%2Fb": "", "a%2F%2E%2E": "", "..%2Fb": "", "%2E%2E%2Fb": "", "a%2F.": "", ".%2Fa": "", "a%2F%2Fb": "", "a%2F/b": "", "%2Fa": "", "/%2F": "", "a%2F/": "",
 		"a%5C..%5Cb": "", "..%5Cb": "", "%5Ca": "", "a%5C%5Cb": "", "a%2F%5Cb": "", "a%5C.": "",
 		"%252e%252e/b": "", "a%252F..%252Fb": "", "a%252F%252Fb": "", "a%255C..%255Cb": "", "%252Fa": "", "a%2F%252e%252e%2Fb": "", "%25252e%25252e%2Fa": "",
 		"..%3Bx/a": "", "..;x/a": "", "a%2F..;x%2Fb": "", ".%3F": "", "..%23/a": "", ";x/a": "", "%3Bx": "", "a%2F%3Bx": "", "a/..%253Bx": "", "..%253Fx": "",
-		"admin;x": "", "admin%3Fx": "", "admin%23": "", "admin;x%3Fy": "", "%2561dmin": "", "admin%253Bx": "", "%2561dmin;x%3F": "",
+		"admin;x": "", "admin%3Fx": "", "admin%23": "", "admin;x%3Fy": "", "%2561dmin": "", "Admin%252F": "", "ADMIN%2F": "", "admin%253Bx": "", "%2561dmin;x%3F": "",
 		"x%2Fowners": "", "x%5Cowners": "", "a%2Fb/owners": "", "a%2Fb/%256fwners": "", "a%252Fb/owners": "", "a;x/owners;y": "", "a%2Fb%5Cc/owners": "", "x%5Cowners%2Fy": "",
 		"a%5Cb%2Fowners": "", "x%2Fowners%2Fy": "", "a%00b%2Fc": "", "a%2F%c0%ae%c0%ae": "", "a%2F%": "", `a%2Fb"`: "", "a%2Fé": "", `a%2F\b`: "", "a%2Fb#": "",
 		"../flat/a%2Fb": "", "../flat/a%25": "", "../flat/a;b": "", "../tree/a%2Fb": "", "../tree/a;b": "", "../nothing/a%2Fb": "", "..;/npm/a": "",

@@ -20,8 +20,15 @@ type Table[T any] struct {
 	// mux checks patterns as they are added. It never matches a request:
 	// it needs a whole request and allocates for each wildcard.
 	mux      http.ServeMux
-	patterns []string
+	patterns []pattern[T]
 	methods  []tree[T]
+}
+
+// pattern is one that was added.
+type pattern[T any] struct {
+	text string
+	*lenient
+	leaf *leaf[T]
 }
 
 // tree has the patterns of one method.
@@ -38,8 +45,8 @@ func (t *Table[T]) Add(method, path string, value T) error {
 	if err := checkPattern(method, path); err != nil {
 		return fmt.Errorf("pattern %q: %w", method+" "+path, err)
 	}
-	pattern := method + " " + path
-	if err := t.register(pattern); err != nil {
+	text := method + " " + path
+	if err := t.register(text); err != nil {
 		return err
 	}
 	i := slices.IndexFunc(t.methods, func(tree tree[T]) bool { return tree.method == method })
@@ -47,8 +54,16 @@ func (t *Table[T]) Add(method, path string, value T) error {
 		i = len(t.methods)
 		t.methods = append(t.methods, tree[T]{method: method})
 	}
-	t.methods[i].root.add(path, value)
-	t.patterns = append(t.patterns, pattern)
+	added := pattern[T]{text, newLenient(method, path), t.methods[i].root.add(path, value)}
+	for _, other := range t.patterns {
+		switch {
+		case added.narrows(other.lenient):
+			other.leaf.narrower = append(other.leaf.narrower, added.lenient)
+		case other.narrows(added.lenient):
+			added.leaf.narrower = append(added.leaf.narrower, other.lenient)
+		}
+	}
+	t.patterns = append(t.patterns, added)
 	return nil
 }
 
@@ -67,7 +82,7 @@ func (t *Table[T]) Match(method, path string) (value T, ok bool) {
 // {name...} takes them. Otherwise the error is [ErrBadPath], but a method that
 // the path does not have is no error.
 func (t *Table[T]) Find(method string, target *Target) (value T, ok bool, err error) {
-	found := t.match(method, target.Path)
+	found := t.lookup(method, target.Path)
 	if target.Special != "" && (target.Closed || found != nil) {
 		target.readings = readings(target.Special)
 		if target.readings == nil || !t.takes(method, target, found) && (found != nil || t.Allow(target) == "") {
@@ -75,6 +90,9 @@ func (t *Table[T]) Find(method string, target *Target) (value T, ok bool, err er
 		}
 	}
 	if found == nil {
+		return value, false, nil
+	}
+	if target.alias = found.isAlias(method, target.Path); target.alias {
 		return value, false, nil
 	}
 	return found.value, true, nil
@@ -88,24 +106,35 @@ func (t *Table[T]) takes(method string, target *Target, pattern *leaf[T]) bool {
 	return !slices.ContainsFunc(target.readings, func(path string) bool { return t.match(method, path) != pattern })
 }
 
-// match returns the pattern of a method and a decoded path, or nil.
+// match returns the pattern of a method and a decoded path, or nil. A path that
+// another server could serve with a more specific pattern has none.
 func (t *Table[T]) match(method, path string) *leaf[T] {
+	found := t.lookup(method, path)
+	if found != nil && found.isAlias(method, path) {
+		return nil
+	}
+	return found
+}
+
+// lookup is match as ServeMux does it.
+func (t *Table[T]) lookup(method, path string) *leaf[T] {
 	if path == "" {
 		path = "/" // what is sent for the empty path
 	}
 	if path[0] != '/' {
 		return nil
 	}
-	found := t.lookup(method, path)
+	found := t.in(method, path)
 	// ServeMux redirects to a path with a slash at the end if that has a
 	// better match.
-	if found != nil && found.multi && path[len(path)-1] != '/' && t.lookup(method, path+"/") != found {
+	if found != nil && found.multi && path[len(path)-1] != '/' && t.in(method, path+"/") != found {
 		return nil
 	}
 	return found
 }
 
-func (t *Table[T]) lookup(method, path string) *leaf[T] {
+// in looks a path up in the trees of a method.
+func (t *Table[T]) in(method, path string) *leaf[T] {
 	for i := range t.methods {
 		if t.methods[i].method != method {
 			continue
@@ -116,15 +145,19 @@ func (t *Table[T]) lookup(method, path string) *leaf[T] {
 		break
 	}
 	if method == http.MethodHead {
-		return t.lookup(http.MethodGet, path)
+		return t.in(http.MethodGet, path)
 	}
 	return nil
 }
 
 // Allow returns the methods that a target has, as the value of an Allow header
 // (RFC 9110, 10.2.1), and "" if it has none: a target without a match gets 405
-// in the first case and 404 in the second.
+// in the first case and 404 in the second. So does a target that Find refused as
+// another spelling of a more specific pattern.
 func (t *Table[T]) Allow(target *Target) string {
+	if target.alias {
+		return ""
+	}
 	// HEAD is checked by itself: its own pattern can hide that of GET.
 	methods := []string{http.MethodHead}
 	for i := range t.methods {
@@ -149,12 +182,12 @@ func (t *Table[T]) register(pattern string) error {
 	}
 	for _, other := range t.patterns {
 		var pair http.ServeMux
-		if err := handle(&pair, other); err != nil {
+		if err := handle(&pair, other.text); err != nil {
 			return fmt.Errorf("registering an earlier pattern again: %w", err)
 		}
 		if conflict := handle(&pair, pattern); conflict != nil {
 			_, explanation, _ := strings.Cut(conflict.Error(), "\n")
-			return fmt.Errorf("pattern %q conflicts with %q: %s", pattern, other, explanation)
+			return fmt.Errorf("pattern %q conflicts with %q: %s", pattern, other.text, explanation)
 		}
 	}
 	return err

@@ -48,7 +48,8 @@ func TestTableMatch(t *testing.T) {
 		{"HEAD", "/api/convert/EUR/10/USD", "GET /api/convert/{from}/{amount}/{to}"},
 		{"POST", "/api/convert/batch", "POST /api/convert/batch"},
 		{"POST", "/api/convert/EUR/10/USD", ""},
-		{"GET", "/api/rates/EUR/", "GET /{rest...}"},
+		{"GET", "/api/rates/EUR/x", "GET /{rest...}"},
+		{"GET", "/api/rates/EUR/", ""}, // an alias of /api/rates/{base}
 		{"GET", "/a/b/z", "GET /a/b/z"},
 		{"GET", "/a/b/c", "GET /a/{x}/c"},
 		{"GET", "/a/b/d", "GET /a/{rest...}"},
@@ -116,9 +117,9 @@ func TestTableAddRefuses(t *testing.T) {
 // Random patterns and paths consist of these pieces. There are few, so that
 // they often match.
 var (
-	patternPieces = []string{"/a", "/b", "/{x}", "/{y}", "/%61", "/c", "/é"}
+	patternPieces = []string{"/a", "/b", "/{x}", "/{y}", "/%61", "/c", "/é", "/A", "/%C3%89"}
 	patternEnds   = []string{"", "", "/", "/{$}", "/{z...}"}
-	pathPieces    = []string{"/a", "/b", "/c", "/d", "/é", "/a%", "/a b", "/{x}", "/", "/.", "/.."}
+	pathPieces    = []string{"/a", "/b", "/c", "/d", "/é", "/A", "/B", "/É", "/a%", "/a b", "/{x}", "/", "/.", "/.."}
 	someMethods   = []string{"GET", "HEAD", "POST"}
 )
 
@@ -157,6 +158,7 @@ func TestTableAgreesWithServeMux(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var mux http.ServeMux
 		var table route.Table[string]
+		var patterns []string
 		for range rapid.IntRange(1, 10).Draw(t, "patterns") {
 			method := rapid.SampledFrom(someMethods).Draw(t, "method")
 			path := join(t, patternPieces, "pattern") + rapid.SampledFrom(patternEnds).Draw(t, "end")
@@ -164,6 +166,9 @@ func TestTableAgreesWithServeMux(t *testing.T) {
 				path = "/"
 			}
 			want := register(&mux, method+" "+path)
+			if want == nil {
+				patterns = append(patterns, method+" "+path)
+			}
 			if got := table.Add(method, path, method+" "+path); (got == nil) != (want == nil) {
 				t.Fatalf("adding %s %s: got %v, ServeMux says %v", method, path, got, want)
 			}
@@ -176,6 +181,9 @@ func TestTableAgreesWithServeMux(t *testing.T) {
 			}
 			r := &http.Request{Method: method, URL: &url.URL{Path: path}}
 			want := served(&mux, r)
+			if isAlias(patterns, want, method, path) {
+				want = ""
+			}
 			if got, ok := table.Match(method, path); got != want || ok != (want != "") {
 				t.Fatalf("%s %q: got %q, ServeMux says %q", method, path, got, want)
 			}

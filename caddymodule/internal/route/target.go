@@ -59,6 +59,9 @@ type Target struct {
 	// Written is the decoded path as the client wrote it, if a handler in
 	// front of the gate has changed it, and "" otherwise.
 	Written string
+	// alias tells that the path is another spelling of a more specific pattern,
+	// after Table.Find.
+	alias bool
 }
 
 // CheckTarget checks a request before anything else reads its path. The

@@ -26,24 +26,25 @@ type literal[T any] struct {
 type leaf[T any] struct {
 	value        T
 	multi, named bool
+	narrower     []*lenient // the more specific patterns, see isAlias
 }
 
 // add puts a value under a pattern that ServeMux accepts.
-func (n *node[T]) add(path string, value T) {
+func (n *node[T]) add(path string, value T) *leaf[T] {
 	for path != "" {
 		if path == "/" {
 			n.rest = &leaf[T]{value: value, multi: true}
-			return
+			return n.rest
 		}
 		var segment string
 		segment, path = cut(path)
 		switch {
 		case segment == "{$}":
 			n.slash = &leaf[T]{value: value}
-			return
+			return n.slash
 		case strings.HasPrefix(segment, "{") && strings.HasSuffix(segment, "...}"):
 			n.rest = &leaf[T]{value: value, multi: true, named: true}
-			return
+			return n.rest
 		case strings.HasPrefix(segment, "{"):
 			if n.wildcard == nil {
 				n.wildcard = &node[T]{}
@@ -54,6 +55,7 @@ func (n *node[T]) add(path string, value T) {
 		}
 	}
 	n.end = &leaf[T]{value: value}
+	return n.end
 }
 
 // literal returns the node behind a literal segment, which a pattern may

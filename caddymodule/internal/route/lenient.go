@@ -1,0 +1,108 @@
+package route
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Lenient returns the path that a lenient server may read: in lower case,
+// decoded until nothing is left to decode, without the parameters of its
+// segments, a query, a fragment or a slash at the end.
+func Lenient(path string) string {
+	for range maxDecodings {
+		again := decodeLoosely(path)
+		if again == path {
+			break
+		}
+		path = again
+	}
+	path = strings.Map(fold, withoutParameters(withoutQuery(path)))
+	for len(path) > 1 && strings.HasSuffix(path, "/") {
+		path = path[:len(path)-1]
+	}
+	return path
+}
+
+// lenient is a pattern as a lenient server reads it: without case and without a
+// slash at the end.
+type lenient struct {
+	method string
+	paths  node[bool]
+	// examples are paths of the pattern: its wildcards are names that no pattern
+	// has. A pattern that matches them matches all paths of this one.
+	examples []string
+}
+
+// newLenient returns the lenient form of a pattern that ServeMux accepts. A
+// pattern that ends with a slash or with {name...} matches all paths below a
+// folder. A lenient server serves the folder's own path too.
+func newLenient(method, path string) *lenient {
+	path, ended := strings.CutSuffix(path, "/{$}")
+	segments := strings.Split(path, "/")[1:] // the path begins with a slash
+	below := false
+	if last := len(segments) - 1; !ended && (segments[last] == "" || strings.HasSuffix(segments[last], "...}")) {
+		segments, below = segments[:last], true
+	}
+	l := &lenient{method: method}
+	var pattern, example strings.Builder
+	for _, segment := range segments {
+		if strings.HasPrefix(segment, "{") {
+			pattern.WriteString("/{x}")
+			example.WriteString("/\x00")
+			continue
+		}
+		segment = Lenient(segment)
+		example.WriteString("/" + segment)
+		pattern.WriteByte('/')
+		for _, b := range []byte(segment) {
+			fmt.Fprintf(&pattern, "%%%02X", b) // no byte is syntax
+		}
+	}
+	l.examples = []string{example.String()}
+	if pattern.Len() > 0 {
+		l.paths.add(pattern.String(), true)
+	}
+	if below {
+		l.paths.add(pattern.String()+"/", true)
+		l.examples = append(l.examples, example.String()+"/\x00")
+	}
+	return l
+}
+
+// serves reports whether a lenient server would serve a path, in its lenient
+// form, with this pattern.
+func (l *lenient) serves(method, path string) bool {
+	return (l.method == method || l.method == http.MethodGet && method == http.MethodHead) && l.paths.match(path) != nil
+}
+
+// narrows reports whether the pattern is more specific than another one, for a
+// method that both can have.
+func (l *lenient) narrows(other *lenient) bool {
+	return (l.method == other.method || l.method+other.method == "HEADGET" || l.method+other.method == "GETHEAD") &&
+		other.includes(l) && !l.includes(other)
+}
+
+// includes reports whether the pattern matches all paths of another one.
+func (l *lenient) includes(other *lenient) bool {
+	return !slices.ContainsFunc(other.examples, func(path string) bool { return l.paths.match(path) == nil })
+}
+
+// Alias reports whether a lenient server would serve a path with one of the
+// patterns.
+func (t *Table[T]) Alias(method, path string) bool {
+	path = Lenient(path)
+	return slices.ContainsFunc(t.patterns, func(p pattern[T]) bool { return p.serves(method, path) })
+}
+
+// isAlias reports whether a lenient server would serve a path that matches this
+// pattern with a more specific one: "/orders/EXPORT" matches "/orders/{id}", and
+// such a server reads "/orders/export".
+func (l *leaf[T]) isAlias(method, path string) bool {
+	if l.narrower == nil {
+		return false
+	}
+	path = Lenient(path)
+	return slices.ContainsFunc(l.narrower, func(other *lenient) bool { return other.serves(method, path) })
+}
