@@ -124,6 +124,9 @@ func TestOverridesNeverArrive(t *testing.T) {
 		"X-Envoy-Original-Path", "X-HTTP-Path-Override", "X-HTTP-Path", "X-Auth-Request-Redirect", "X-Auth-Request-Uri",
 		"X-Waws-Unencoded-Url", "X-Ms-Original-Url", "X-Replaced-Path", "X-Matched-Path", "X-Invoke-Path", "X-Middleware-Rewrite",
 		"X-URL", "X-URI", "X-Path", "X-Prefix", "X-Vendor-Original-Url",
+		// Words that run together, also as NiFi and ASP.NET have them.
+		"X-HTTP-DestinationURL", "X-OriginalURL", "X-RewriteUrl", "X-ProxyContextPath", "X-ProxyHost", "X-Forwarded-PathBase", "X-ScriptName",
+		"X-HTTPMethodOverride", "X-MethodOverride", "X-HTTP-MethodOverride", "X_OriginalURI", "X-Vendor-OriginalUrl", "X-RequestURI", "X-PathInfo",
 		// Hosts.
 		"X-Host", "X-Original-Host", "X-Forwarded-Original-Host", "X-HTTP-Host-Override", "X-Rewrite-Host",
 		// What belongs to an upgrade that is always removed.
@@ -161,6 +164,7 @@ func TestOtherHeadersArrive(t *testing.T) {
 	for name, want := range map[string]string{
 		"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "gate.test",
 		"X-Request-Id": "sent", "X-Requested-With": "sent", "X-Real-Ip": "sent", "X-Callback-Url": "sent", "X-File-Path": "sent",
+		"X-Hostname": "sent", "X-Destination-Url": "sent", "X-Curl": "sent", "X-Request-Urls": "sent", "X-Originalurlx": "sent", "X-Pathology-Http": "sent",
 		"X-Payment-Method": "sent", "X-Original-Filename": "sent", "X-Forwarded-Port": "sent", "X-Wopi-Override": "sent",
 		"X-Security-Token": "sent", "X-Api-Version": "sent", "X-Correlation-Id": "sent", "X-B3-Traceid": "sent", "X-Request-Start": "sent",
 		"X-Csrf-Token": "sent", "X-Amz-Date": "sent", "X-Goog-Api-Client": "sent", "X-Hub-Signature-256": "sent",

@@ -16,10 +16,12 @@ import (
 // ignore case, and a slash at the end.
 const expressApp = `
 const app = require('express')()
+app.use(require('method-override')('_method'))
 const answer = name => (request, response) => response.set('Route', name).send(name)
 app.get('/v1/orders/export', answer('export'))
 app.get('/v1/orders/:id', answer('order'))
 app.put('/v1/orders/:id', answer('change'))
+app.post('/v1/orders/:id', answer('comment'))
 app.get('/v1/files/index', answer('index'))
 app.get('/v1/files/:name/meta', answer('meta'))
 app.get('/v1/files/*path', answer('files'))
@@ -44,6 +46,7 @@ const expressGate = `{
 		}
 		endpoint order GET /v1/orders/{id}
 		endpoint change PUT /v1/orders/{id}
+		endpoint comment POST /v1/orders/{id}
 		endpoint index GET /v1/files/index
 		endpoint meta GET /v1/files/{name}/meta
 		endpoint files GET /v1/files/{path...}
@@ -53,6 +56,7 @@ const expressGate = `{
 			export 1000000
 			order 1000000
 			change 1000000
+			comment 1000000
 			index 1000000
 			meta 1000000
 			files 1000000
@@ -73,11 +77,12 @@ http://{$TOLLGATE_CONTROL} {
 `
 
 // TestExpress puts the gate in front of Express, whose routes are not those of
-// the gate in each spelling of a path. What Express serves is what the gate has
+// the gate in each spelling of a path, and which takes the method of a POST from
+// its query. What Express serves is what the gate has
 // counted, and a login is not open to guesses.
 func TestExpress(t *testing.T) {
 	t.Parallel()
-	modules := npmtest.Install(t, "express@5.1.0")
+	modules := npmtest.Install(t, "express@5.1.0", "method-override@3.0.0")
 	dir := t.TempDir()
 	app := filepath.Join(dir, "app.cjs")
 	must(t, os.WriteFile(app, []byte(expressApp), 0o600))
@@ -95,6 +100,9 @@ func TestExpress(t *testing.T) {
 		"GET /v1/orders/EXPORT", "GET /v1/orders/Export", "HEAD /v1/orders/EXPORT", "GET /v1/orders/expor%54", "GET /v1/orders/export/", "GET /v1/orders/EXPORT/",
 		"GET /v1/orders/7/", "GET /V1/orders/7", "GET /v1/ORDERS/export", "GET /v1/files/INDEX", "GET /v1/files/index/", "GET /v1/files/INDEX/", "GET /v1/files/x/META",
 		"GET /v1/files/x/meta/", "GET /v1/files/x%2Fy/META", "GET /v1/files/I%4eDEX", "GET /v1/files/x%3By/META", "POST /v1/LOGIN", "POST /v1/Login", "POST /v1/login/", "POST /v1/log%49n",
+
+		"POST /v1/orders/7?x=_method&method=PUT&a_method=PUT", "POST /v1/orders/7?_method=PUT", "POST /v1/orders/7?a=1&%5fmethod=put", "POST /v1/orders/7?_method=PUT&_method=PUT",
+		"POST /v1/login?_method=PUT",
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		request, err := http.NewRequest(method, s.Address+path, nil)
@@ -114,7 +122,7 @@ func TestExpress(t *testing.T) {
 		}
 		served[counted]++
 	}
-	for _, name := range []string{"export", "order", "change", "index", "meta", "files", "action", ""} {
+	for _, name := range []string{"export", "order", "change", "comment", "index", "meta", "files", "action", ""} {
 		if served[name] == 0 {
 			t.Errorf("no request to %q: %v", name, served)
 		}

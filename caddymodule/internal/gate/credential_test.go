@@ -429,6 +429,7 @@ func TestShadowEndedWithAnotherFault(t *testing.T) {
 		{"in the token header, and another scheme", convert, "", []string{own, "Authorization: Basic eDp5"}},
 		{"second of two fields", convert, "", []string{"Authorization: Bearer junk", bearer}},
 		{"an upgrade", convert, "", append(upgrade, bearer)},
+		{"a method in the query", convert + "?_method=PUT", "", []string{bearer}},
 		{"a subprotocol, and a token header", "/api/rates/EUR", "", append(upgrade, socket, "X-Api-Key: x")},
 		{"a disabled identity, and a token in the query", convert + "?api_key=1", "gone", nil},
 	} {

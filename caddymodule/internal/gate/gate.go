@@ -100,6 +100,8 @@ func (g *Gate) route(r *http.Request, written string) (d decision) {
 	case found:
 		if d.Login && r.Method == http.MethodConnect {
 			d.refusal, d.final = refusal.Upgrade, true
+		} else if credential.OverridesMethod(r.URL.RawQuery) {
+			d.refusal, d.unread = refusal.OtherMethod, d.Endpoint != nil
 		}
 	case d.Closed:
 		d.refusal = g.notFound

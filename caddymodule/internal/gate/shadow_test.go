@@ -44,6 +44,8 @@ func TestShadow(t *testing.T) {
 		"foreign token":          {target: convert, code: "invalid_token", headers: []string{junk, "Cookie: a=b"}},
 		"two fields":             {target: convert, code: "invalid_request", headers: []string{junk, "Authorization: Basic YTpi"}},
 		"token in the query":     {target: convert + "?access_token=x", code: "invalid_request"},
+		"method in the query":    {target: convert + "?_method=PUT", code: "invalid_request"},
+		"method of a login":      {method: "POST", target: "/api/login?_method=PUT", code: "invalid_request", refused: true},
 		"unknown path":           {target: "/api/nothing", code: "not_found", headers: []string{"Authorization: Bearer BEARER"}},
 		"method":                 {method: "DELETE", target: convert, code: "method_not_allowed"},
 		"upgrade":                {target: convert, code: "upgrade_not_allowed", headers: []string{"Connection: keep-alive, Upgrade", "Upgrade: websocket"}},

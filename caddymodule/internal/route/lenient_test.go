@@ -41,7 +41,7 @@ func servesLeniently(pattern, method, path string) bool {
 	if below {
 		expression += "(/.*)?"
 	}
-	return regexp.MustCompile(expression+"/?$").MatchString(path)
+	return regexp.MustCompile(expression + "/?$").MatchString(path)
 }
 
 // narrows tells whether a lenient server serves each path of one pattern with

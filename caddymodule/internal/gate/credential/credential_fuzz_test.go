@@ -39,6 +39,20 @@ func TestInQuery(t *testing.T) {
 	}
 }
 
+// TestOverridesMethod: the parameter _method is found in each spelling that some
+// framework reads.
+func TestOverridesMethod(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string]bool{
+		"_method=PUT": true, "a=1&_method": true, "%5Fmethod=x": true, "_%6Dethod=x": true, "a;_METHOD=x": true, ".method=x": true, "+_method=x": true, "%5Bmethod=x": true, "_method[]=x": true, "_method%5B0%5D=x": true,
+		"": false, "method=x": false, "a_method=x": false, "_methods=x": false, "x=_method": false, "_=method": false, "__method=x": false, "_metho": false,
+	} {
+		if got := OverridesMethod(query); got != want {
+			t.Errorf("%q: got %t, want %t", query, got, want)
+		}
+	}
+}
+
 // FuzzCredentials holds the reading of a token to what others read: one that
 // is accepted is well-formed, the only one, and not in the query. A password is
 // that of net/http, and is accepted if it is a token.

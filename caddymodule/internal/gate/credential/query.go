@@ -13,8 +13,7 @@ import (
 // gate under any name. Other names, such as key and token, can be parameters of
 // the service.
 func InQuery(query string) bool {
-	// Some servers split at semicolons too.
-	for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
+	for pair := range strings.FieldsFuncSeq(query, isSeparator) {
 		name, value, _ := strings.Cut(pair, "=")
 		name = unescaped(name)
 		if spells(name, "accesstoken") || spells(name, "apikey") {
@@ -26,6 +25,26 @@ func InQuery(query string) bool {
 	}
 	return false
 }
+
+// OverridesMethod tells whether a query string has the parameter _method, as PHP
+// spells it too. Some frameworks, such as Symfony and method-override of Express,
+// take it for the method of a POST.
+func OverridesMethod(query string) bool {
+	for pair := range strings.FieldsFuncSeq(query, isSeparator) {
+		name, _, _ := strings.Cut(pair, "=")
+		name = strings.TrimLeft(unescaped(name), " ")
+		const word = "method"
+		if len(name) > len(word) && strings.ContainsRune("_.[", rune(name[0])) && strings.EqualFold(name[1:1+len(word)], word) &&
+			(len(name) == 1+len(word) || name[1+len(word)] == '[') {
+			return true
+		}
+	}
+	return false
+}
+
+// isSeparator recognises the end of a parameter. Some servers split at
+// semicolons too.
+func isSeparator(c rune) bool { return c == '&' || c == ';' }
 
 // unescaped decodes a part of a query. It returns a malformed one as it is.
 func unescaped(text string) string {

@@ -19,15 +19,43 @@ const (
 // words are parts of headers that known frameworks and proxies trust, such
 // as X-Original-URL, X-Rewrite-URL, X-Forwarded-Prefix,
 // X-HTTP-Method-Override, X-Envoy-Original-Path, X-Auth-Request-Redirect
-// and X-Waws-Unencoded-Url. Names have them in any combination.
-var words = map[string]word{
-	"Url": target, "Uri": target, "Path": target, "Prefix": target, "Context": target,
-	"Route": target, "Redirect": target, "Method": target, "Host": target,
+// and X-Waws-Unencoded-Url. Names have them in any combination, also without
+// dashes. Words without a meaning are those that run together with others, as
+// in X-HTTP-DestinationURL and X-Forwarded-PathBase. No word begins with
+// another one that is before it.
+var words = []struct {
+	text  string
+	means word
+}{
+	{"url", target}, {"uri", target}, {"path", target}, {"prefix", target}, {"context", target},
+	{"route", target}, {"redirect", target}, {"method", target}, {"host", target},
 
-	"Forwarded": other, "Original": other, "Override": other, "Http": other, "Request": other,
-	"Unencoded": other, "Replaced": other, "Matched": other, "Invoke": other, "Info": other,
+	{"forwarded", other}, {"original", other}, {"override", other}, {"http", other}, {"request", other}, {"proxy", other},
+	{"unencoded", other}, {"replaced", other}, {"matched", other}, {"invoke", other}, {"info", other},
 
-	"Script": alone, "Rewrite": alone, "Rewritten": alone, "Subrequest": alone,
+	{"script", alone}, {"rewritten", alone}, {"rewrite", alone}, {"subrequest", alone},
+
+	{"destination", 0}, {"base", 0}, {"name", 0},
+}
+
+// meaning returns what a part of a name means: what all of its words mean
+// together. A part with other text means nothing. targets tells that all words
+// are targets.
+func meaning(part string) (found word, targets bool) {
+	targets = true
+	for part != "" {
+		known := false
+		for _, w := range words {
+			if n := len(w.text); len(part) >= n && part[0]|0x20 == w.text[0] && part[1:n] == w.text[1:] {
+				found, targets, known, part = found|w.means, targets && w.means == target, true, part[n:]
+				break
+			}
+		}
+		if !known {
+			return 0, false
+		}
+	}
+	return found, targets
 }
 
 // isOverride recognises a header that overrides the request line. The name
@@ -47,11 +75,9 @@ func isOverride(name string) bool {
 	var found word
 	only := true
 	for part := range strings.SplitSeq(rest, "-") {
-		if part == "" {
-			continue
-		}
-		found |= words[part]
-		only = only && words[part] == target
+		means, targets := meaning(part)
+		found |= means
+		only = only && targets
 	}
 	return found&alone != 0 || found&target != 0 && (only || found&other != 0)
 }

@@ -15,6 +15,8 @@ import (
 var (
 	BadPath = fixed(http.StatusBadRequest, "bad_path", "The path can be read in more than one way. Send it in its plain form.", outcome.Malformed)
 	Upgrade = fixed(http.StatusBadRequest, "upgrade_not_allowed", "This endpoint does not switch protocols. Send the request without Upgrade.", outcome.Malformed)
+	// OtherMethod is for a query that makes some services use another method.
+	OtherMethod = fixed(http.StatusBadRequest, "invalid_request", "Send the method in the request line, and no parameter _method in the query.", outcome.Malformed)
 
 	// InvalidToken is for tokens that are unknown, expired, revoked or of a
 	// disabled account, so that a client cannot tell these cases apart.
