@@ -80,6 +80,7 @@ git push -q origin main
 test "$(git rev-parse main)" = "$(git -C "$GIT_ROOT/$REPO" rev-parse main)"
 `, ""},
 			{"a clone with the key as the user name", all.Token, `git -c credential.helper= clone -q "$(as "$KEY:")" work; test -s work/large`, ""},
+			{"a clone in the form of GitHub", all.Token, `git -c credential.helper= clone -q "$(as "$KEY:x-oauth-basic")" work; test -s work/large`, ""},
 			{"a fetch with a key that may read", reader.Token, `git clone -q "$URL" work; git -C work fetch -q`, ""},
 			{"curl", reader.Token, `
 refs="$URL/info/refs?service=git-upload-pack"

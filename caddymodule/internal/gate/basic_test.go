@@ -39,12 +39,13 @@ func passwords(t *testing.T, change func(*policy.Config)) (*world, *received) {
 	})
 }
 
-// TestBasic: a token is the password, or the user name without a password. The
-// service never gets it. All refusals of a token are the same bytes.
+// TestBasic: a token is the password, or the user name if the password is no
+// token. The service never gets it. All refusals of a token are the same bytes.
 func TestBasic(t *testing.T) {
 	t.Parallel()
 	w, got := passwords(t, nil)
 	own := w.account(t, "acc_1")
+	second := w.key(t, store.Key{ID: "key_second", Account: "acc_1", Name: "second"})
 	revoked, unknown := w.key(t, store.Key{ID: "key_revoked", Account: "acc_1", Name: "revoked"}), newToken(t).Reveal()
 	if err := w.db.RevokeKey(t.Context(), "acc_1", "key_revoked", noon); err != nil {
 		t.Fatal(err)
@@ -66,25 +67,30 @@ func TestBasic(t *testing.T) {
 		"scheme in another case":         {convert, []string{strings.Replace(password("git", own), "Basic ", "bASIC  ", 1)}, 200, ""},
 		"foreign token":                  {convert, []string{password("git", foreign)}, 200, ""},
 		"foreign token as the user":      {convert, []string{password(foreign, "")}, 200, ""},
+		"form of GitHub":                 {convert, []string{password(own, "x-oauth-basic")}, 200, ""},
+		"user, and a long password":      {convert, []string{password(own, "a-password-of-30-characters-or-so")}, 200, ""},
+		"foreign in the form of GitHub":  {convert, []string{password(foreign, "x-oauth-basic")}, 200, ""},
+		"foreign user, own password":     {convert, []string{password(foreign, own)}, 200, ""},
 		"colons in the password":         {convert, []string{password("git", "a:token:with:colons:in:it")}, 200, ""},
 		"Bearer":                         {convert, []string{"Authorization: Bearer " + own}, 200, ""},
 		"the service's own, and a token": {kept, []string{password("ann", "secret"), "X-Api-Key: " + own}, 200, ""},
 		"malformed, and a token":         {kept, []string{"Authorization: Basic !", "X-Api-Key: " + own}, 200, ""},
 
-		"revoked":                  {convert, []string{password("git", revoked)}, 401, "invalid_token"},
-		"revoked as the user":      {convert, []string{password(revoked, "")}, 401, "invalid_token"},
-		"unknown":                  {convert, []string{password("git", unknown)}, 401, "invalid_token"},
-		"another password":         {convert, []string{password("ann", "secret")}, 401, "invalid_token"},
-		"a token as the user only": {convert, []string{password(own, "x")}, 401, "invalid_token"},
-		"space in the password":    {convert, []string{password("git", own+" ")}, 401, "invalid_token"},
-		"bad base64":               {convert, []string{"Authorization: Basic " + own}, 401, "invalid_token"},
-		"base64 without padding":   {convert, []string{"Authorization: Basic YQ"}, 401, "invalid_token"},
-		"no colon":                 {convert, []string{encoded(own)}, 401, "invalid_token"},
-		"no colon, foreign":        {convert, []string{encoded(foreign)}, 401, "invalid_token"},
-		"control in the password":  {convert, []string{password("git", own+"\x00")}, 401, "invalid_token"},
-		"control in the user":      {convert, []string{password("git\n", own)}, 401, "invalid_token"},
-		"two in a list":            {convert, []string{password("git", own) + ", Bearer " + own}, 401, "invalid_token"},
-		"invalid Bearer":           {convert, []string{"Authorization: Bearer " + unknown}, 401, "invalid_token"},
+		"revoked":                 {convert, []string{password("git", revoked)}, 401, "invalid_token"},
+		"revoked as the user":     {convert, []string{password(revoked, "")}, 401, "invalid_token"},
+		"unknown":                 {convert, []string{password("git", unknown)}, 401, "invalid_token"},
+		"another password":        {convert, []string{password("ann", "secret")}, 401, "invalid_token"},
+		"revoked, form of GitHub": {convert, []string{password(revoked, "x-oauth-basic")}, 401, "invalid_token"},
+		"two foreign tokens":      {convert, []string{password(foreign, "another-token-of-another-gate")}, 401, "invalid_token"},
+		"space in the password":   {convert, []string{password("git", own+" ")}, 401, "invalid_token"},
+		"bad base64":              {convert, []string{"Authorization: Basic " + own}, 401, "invalid_token"},
+		"base64 without padding":  {convert, []string{"Authorization: Basic YQ"}, 401, "invalid_token"},
+		"no colon":                {convert, []string{encoded(own)}, 401, "invalid_token"},
+		"no colon, foreign":       {convert, []string{encoded(foreign)}, 401, "invalid_token"},
+		"control in the password": {convert, []string{password("git", own+"\x00")}, 401, "invalid_token"},
+		"control in the user":     {convert, []string{password("git\n", own)}, 401, "invalid_token"},
+		"two in a list":           {convert, []string{password("git", own) + ", Bearer " + own}, 401, "invalid_token"},
+		"invalid Bearer":          {convert, []string{"Authorization: Bearer " + unknown}, 401, "invalid_token"},
 
 		"nothing":         {convert, nil, 401, "unauthenticated"},
 		"scheme alone":    {convert, []string{"Authorization: Basic"}, 401, "unauthenticated"},
@@ -93,6 +99,9 @@ func TestBasic(t *testing.T) {
 		"in another form": {convert, []string{"Proxy-" + password("git", own)}, 401, "unauthenticated"},
 
 		"two fields":                     {convert, []string{password("git", own), password("git", own)}, 400, "invalid_request"},
+		"two tokens in one field":        {convert, []string{password(own, second)}, 400, "invalid_request"},
+		"a token and a revoked one":      {convert, []string{password(own, revoked)}, 400, "invalid_request"},
+		"token header, form of GitHub":   {kept, []string{password(own, "x"), "X-Api-Key: " + own}, 400, "invalid_request"},
 		"Basic and Bearer":               {convert, []string{password("git", own), "Authorization: Bearer " + own}, 400, "invalid_request"},
 		"token header":                   {convert, []string{password("git", own), "X-Api-Key: " + own}, 400, "invalid_request"},
 		"another one, and token header":  {convert, []string{password("ann", "secret"), "X-Api-Key: " + own}, 400, "invalid_request"},
@@ -185,6 +194,7 @@ func TestBasicOfAnotherHandler(t *testing.T) {
 		{"", convert, password("ann", own), "acc_1", ""},
 		{"", convert, password("ann", "secret"), "", ""},
 		{"ann", convert, password("ann", "tgk_wrong"), "", ""},
+		{"ann", convert, password(own, "secret"), "acc_1", ""},
 	} {
 		w.mu.Lock()
 		w.identity = c.identity
@@ -220,6 +230,8 @@ func TestBasicInShadow(t *testing.T) {
 		{convert + "?api_key=1", password("git", own), 200, "acc_1", ""},
 		{convert, password("git", revoked), 401, "", ""},
 		{convert + "?api_key=1", password(revoked, ""), 401, "", ""},
+		{convert, password(own, revoked), 401, "", ""},
+		{convert, password(revoked, "x-oauth-basic"), 401, "", ""},
 	} {
 		got.header = nil
 		answer := w.send(t, "GET", c.target, "", c.header)

@@ -86,6 +86,7 @@ func TestTokenPlaces(t *testing.T) {
 		{"in the query", convert + "?api_key=x", []string{"X-Api-Key: " + own}, 400, "invalid_request"},
 		{"a subprotocol without upgrade in the endpoint", convert, []string{"Sec-WebSocket-Protocol: tollgate.bearer." + own}, 401, "unauthenticated"},
 		{"the service's own Authorization", "/api/rates/EUR", []string{"Authorization: Bearer of-the-service", "X-Api-Key: " + own}, 200, ""},
+		{"two of the service's own", "/api/rates/EUR", []string{"Authorization: Bearer of-the-service", "Authorization: Basic YTpi", "X-Api-Key: " + own}, 400, "invalid_request"},
 		{"two own tokens", "/api/rates/EUR", []string{"Authorization: Bearer " + own, "X-Api-Key: " + own}, 400, "invalid_request"},
 		{"a subprotocol", "/api/rates/EUR", append(upgrade, "Sec-WebSocket-Protocol: chat, tollgate.bearer."+own), 101, ""},
 		{"a subprotocol and the token header", "/api/rates/EUR", append(upgrade, "Sec-WebSocket-Protocol: tollgate.bearer."+own, "X-Api-Key: "+own), 400, "invalid_request"},

@@ -93,7 +93,7 @@ type Config struct {
 	TokenHeader string `json:"token_header,omitempty"`
 
 	// TokenBasic also takes the password of Basic authentication for a token, or
-	// the user name if there is no password. Default: off.
+	// the user name if the password is no token. Default: off.
 	TokenBasic bool `json:"token_basic,omitempty"`
 
 	// ForeignKeys accepts tokens that the gate did not make: those that were

@@ -13,14 +13,15 @@ import (
 // service's own if there is a token elsewhere and none of the gate in it.
 type authorization []scheme
 
-// scheme reads the token of a field. It returns "" for another scheme.
-type scheme func(field string) string
+// scheme reads the token of a field, and a second one if it has two. It returns
+// "" for another scheme.
+type scheme func(field string) (text, second string)
 
 func (schemes authorization) token(r Request, position int, elsewhere bool) (string, bool) {
 	for _, field := range r.Facts.Authorization {
-		var text string
+		var text, second string
 		for _, scheme := range schemes {
-			if text = scheme(field); text != "" {
+			if text, second = scheme(field); text != "" {
 				break
 			}
 		}
@@ -31,6 +32,12 @@ func (schemes authorization) token(r Request, position int, elsewhere bool) (str
 			return text, true
 		}
 		position--
+		if second != "" && position == 0 {
+			return second, true
+		}
+		if second != "" {
+			position--
+		}
 	}
 	return "", false
 }
@@ -42,7 +49,7 @@ func (authorization) remove(h http.Header, e *policy.Endpoint) {
 }
 
 // bearer reads the scheme Bearer (RFC 6750, 2.1).
-func bearer(field string) string { return credentials(field, "Bearer ") }
+func bearer(field string) (text, second string) { return credentials(field, "Bearer "), "" }
 
 // credentials returns what is behind a scheme and its space, or "" if the field
 // has another scheme.

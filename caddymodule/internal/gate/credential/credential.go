@@ -108,7 +108,7 @@ func New(p *policy.Policy, server Server) *Reader {
 	}
 	schemes := authorization{bearer}
 	if p.TokenBasic {
-		schemes = append(schemes, basic)
+		schemes = append(schemes, basic(p.ForeignKeys))
 	}
 	rd.sources = append(rd.sources, subprotocol{}, schemes)
 	return rd
@@ -137,7 +137,9 @@ func (rd *Reader) Read(r Request) (Credential, *refusal.Refusal) {
 	if r.Facts.UpgradeRefused {
 		return Credential{}, refusal.Upgrade
 	}
-	if query := r.URL.RawQuery; query != "" && InQuery(query) {
+	// Two fields are refused also if both are the service's own: another handler
+	// may have read the first one, and the service the last.
+	if query := r.URL.RawQuery; query != "" && InQuery(query) || len(r.Facts.Authorization) > 1 {
 		return Credential{}, refusal.ManyTokens
 	}
 	var first string

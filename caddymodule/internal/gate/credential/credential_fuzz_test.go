@@ -92,7 +92,10 @@ func FuzzCredentials(f *testing.F) {
 		if basic && strings.EqualFold(scheme, "Basic") {
 			r.Header.Set("Authorization", "Basic "+text)
 			user, password, ok := r.BasicAuth()
-			if text = cmp.Or(password, user); !ok || strings.ContainsFunc(user+password, unicode.IsControl) {
+			if text = cmp.Or(password, user); token.IsOwn(user) && !token.IsOwn(password) {
+				text = user
+			}
+			if !ok || strings.ContainsFunc(user+password, unicode.IsControl) || token.IsOwn(user) && token.IsOwn(password) && user != password {
 				text = ""
 			}
 		} else if !strings.EqualFold(scheme, "Bearer") {
