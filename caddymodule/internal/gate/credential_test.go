@@ -451,3 +451,41 @@ func TestShadowEndedWithAnotherFault(t *testing.T) {
 		}
 	}
 }
+
+// Threat: a key that was imported is ended, or its account is disabled, and the
+// gate is in mode shadow. Expectation: it is refused as one of the gate's own,
+// also with another fault, and reported with its account. A foreign token that
+// the gate does not know may be one of the service, and passes.
+func TestShadowEndedForeignKeys(t *testing.T) {
+	t.Parallel()
+	w, got := fronting(t, func(c *policy.Config) { c.Mode = policy.Shadow })
+	w.account(t, "acc_1")
+	w.account(t, "acc_2")
+	for account, text := range map[string]string{"acc_1": "a-live-token-of-another-gate", "acc_2": "a-token-of-a-disabled-account"} {
+		w.foreignKey(t, account, "key_"+text, token.Foreign(text))
+	}
+	w.foreignKey(t, "acc_1", "key_revoked", token.Prefixed("12", token.Foreign("a-revoked-token-of-another")))
+	if err := w.db.RevokeKey(t.Context(), "acc_1", "key_revoked", noon); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := storetest.PutAccount(t.Context(), w.db.Book, store.Account{ID: "acc_2", Plan: "small", Disabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"a-live-token-of-another-gate": "acc_1", "a-token-of-a-disabled-account": "401", "12|a-revoked-token-of-another": "401", "a-token-of-the-service-itself": "",
+	} {
+		for _, request := range []struct{ target, header, code string }{
+			{convert, "Authorization: Bearer " + text, "invalid_token"}, {convert, "X-Api-Key: " + text, "invalid_token"}, {convert + "?api_key=1", "Authorization: Bearer " + text, "invalid_request"},
+		} {
+			got.header, w.refused = nil, nil
+			answer := w.send(t, "GET", request.target, "", request.header)
+			refused := answer.Code == http.StatusUnauthorized
+			if refused != (want == "401") || refused != (got.header == nil) || !refused && got.header.Get("Tollgate-Account") != want {
+				t.Errorf("%s, %s: got %d %s, the service got %v", request.target, request.header, answer.Code, answer.Body, got.header)
+			}
+			if want == "" && (len(w.refused) != 1 || !strings.HasSuffix(w.refused[0], " "+request.code)) {
+				t.Errorf("%s, %s: reported %q, want %s", request.target, request.header, w.refused, request.code)
+			}
+		}
+	}
+}

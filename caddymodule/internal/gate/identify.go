@@ -35,7 +35,7 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 		if d.account = grant.Account; d.account != "" {
 			g.Server.Ended(r, grant.Account, grant.Key)
 		}
-		known := !by.IsForeign() && (!by.IsIdentity() || d.refusal.IsInvalidToken()) // the account of an identity is disabled
+		known := d.account != "" || !by.IsForeign() && (!by.IsIdentity() || d.refusal.IsInvalidToken()) // the account of an identity is disabled
 		d.final = known || d.refusal.Status >= http.StatusInternalServerError
 		return
 	}

@@ -23,7 +23,7 @@ func (g *Gate) passRefused(r *http.Request, d *decision) bool {
 		if by, known := g.credentials.Known(credential.Request{Request: r, Endpoint: d.Endpoint, Facts: d.facts}); known {
 			fault := d.refusal
 			d.refusal = nil
-			if g.identify(r, d, by); d.refusal == nil {
+			if g.identify(r, d, by); !d.final {
 				d.refusal = fault
 			}
 		}

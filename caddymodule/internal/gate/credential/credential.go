@@ -167,20 +167,23 @@ func (rd *Reader) Read(r Request) (Credential, *refusal.Refusal) {
 	return rd.parse(first)
 }
 
-// Known returns the first valid token of the gate, or else the identity, of a
-// request that Read refuses. The token may be revoked, and the account disabled.
+// Known returns the first valid token of the gate, or else the identity or the
+// first foreign token, of a request that Read refuses. The token may be revoked,
+// and the account disabled.
 func (rd *Reader) Known(r Request) (c Credential, found bool) {
 	own := false
 	rd.each(r, func(text string) {
 		own = own || token.IsOwn(text)
-		if hash, _, err := token.Parse(text); err == nil && !found {
-			c, found = Credential{Hash: hash}, true
+		if by, refused := rd.parse(text); refused == nil && (!found || c.IsForeign() && !by.IsForeign()) {
+			c, found = by, true
 		}
 	})
-	if own || rd.policy.Identity == nil {
-		return c, found
+	if !own && rd.policy.Identity != nil {
+		if by, known := rd.identity(r.Request); known {
+			return by, true
+		}
 	}
-	return rd.identity(r.Request)
+	return c, found
 }
 
 // parse reads a token: one of the gate, or a foreign one.
