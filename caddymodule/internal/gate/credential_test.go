@@ -154,7 +154,13 @@ func TestSubprotocol(t *testing.T) {
 		if err != nil || answer.Code != 101 {
 			t.Fatalf("%s: got %d %s, %v", c.offered, answer.Code, answer.Body, err)
 		}
-		if sent, answered := got.header.Get("Sec-WebSocket-Protocol"), answer.Header().Get("Sec-WebSocket-Protocol")+strings.Join(answer.Header()["Sec-WebSocket-Protocol"], ""); sent != c.sent || answered != c.answered {
+		answered := ""
+		for name, values := range answer.Header() {
+			if strings.EqualFold(name, "Sec-WebSocket-Protocol") {
+				answered += strings.Join(values, ", ")
+			}
+		}
+		if sent := got.header.Get("Sec-WebSocket-Protocol"); sent != c.sent || answered != c.answered {
 			t.Errorf("%s: the service got %q, the client %q", c.offered, sent, answered)
 		}
 	}

@@ -71,17 +71,21 @@ func newLenient(method, path string) *lenient {
 	return l
 }
 
+// has reports whether the pattern has requests of a method.
+func (l *lenient) has(method string) bool {
+	return l.method == method || l.method == http.MethodGet && method == http.MethodHead
+}
+
 // serves reports whether a lenient server would serve a path, in its lenient
 // form, with this pattern.
 func (l *lenient) serves(method, path string) bool {
-	return (l.method == method || l.method == http.MethodGet && method == http.MethodHead) && l.paths.match(path) != nil
+	return l.has(method) && l.paths.match(path) != nil
 }
 
 // narrows reports whether the pattern is more specific than another one, for a
 // method that both can have.
 func (l *lenient) narrows(other *lenient) bool {
-	return (l.method == other.method || l.method+other.method == "HEADGET" || l.method+other.method == "GETHEAD") &&
-		other.includes(l) && !l.includes(other)
+	return (l.has(other.method) || other.has(l.method)) && other.includes(l) && !l.includes(other)
 }
 
 // includes reports whether the pattern matches all paths of another one.
