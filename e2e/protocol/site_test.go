@@ -54,6 +54,7 @@ func TestProtocols(t *testing.T) {
 		{"subprotocols", subprotocols},
 		{"gRPC", grpcs},
 		{"Early Hints", hints},
+		{"departures", departures},
 	}
 	var endpoints []endpoint
 	tests := make([]func(*testing.T, *site), len(protocols))
@@ -103,10 +104,19 @@ const caddyfile = `{
 		secret {env.TOLLGATE_SECRET}
 		guard /api/ /grpc.testing.TestService/
 		usage GET /api/usage
+		login POST /api/login {
+			per_client 1000 1m
+			per_account 2 1h 1h
+		}
 		ENDPOINTS
 		plan free
 		plan small {
 			unary 1
+		}
+		plan five {
+			late 5
+			late_retry 5
+			late_cost 50
 		}
 		plan large {
 			LIMITS
@@ -115,6 +125,9 @@ const caddyfile = `{
 }
 
 (services) {
+	log {
+		output file "{$TOLLGATE_DATA}/log/access.log"
+	}
 	tollgate
 	SERVICES
 }

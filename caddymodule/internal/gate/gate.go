@@ -289,7 +289,7 @@ func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (
 	// middle of an answer. Before the answer, a panic is a server error.
 	status, panics := http.StatusInternalServerError, true
 	defer func() {
-		if panics && c.request.Context().Err() == nil {
+		if panics && !c.answer.ClientGone(c.request) && c.request.Context().Err() == nil {
 			logFailure(c.gate.outages.upstream[c.endpoint.Index], errBrokenOff, c.logAttrs()[1:]...)
 		}
 		c.answer.Begin(status)
@@ -311,13 +311,14 @@ func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (
 	panics = false
 	c.mark.call.Store(nil) // for the handlers in front of the gate, the call is over
 	c.answer.Passage.End()
+	if c.answer.ClientGone(c.request) {
+		return nil
+	}
 	if c.answer.Status == 0 && (err != nil || c.answer.Passage.Body.Fault() != nil) {
 		return c.fail(err)
 	}
 	status = http.StatusOK // as net/http, for a handler that wrote nothing
-	if c.answer.Status != answer.StatusClientGone {
-		c.gate.outages.upstream[c.endpoint.Index].Worked()
-	}
+	c.gate.outages.upstream[c.endpoint.Index].Worked()
 	return err
 }
 
@@ -341,7 +342,8 @@ func (c *Call) forward(facts request.Facts) {
 
 // Answered implements answer.Owner: it completes the headers of the answer.
 func (c *Call) Answered(status int) {
-	if status >= http.StatusInternalServerError {
+	// A service in this process fails if its client leaves.
+	if status >= http.StatusInternalServerError && c.request.Context().Err() == nil {
 		c.gate.Server.Count(c.endpoint, outcome.Failed)
 		if c.gate.Policy.Refund == policy.RefundServerErrors {
 			c.refund()

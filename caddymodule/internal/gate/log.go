@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -74,7 +75,10 @@ func unquoted(err error) error {
 	return errors.New(text + "…")
 }
 
-// logFailure logs an error.
+// logFailure logs an error, unless it is that the client has left.
 func logFailure(log *outage.Log, err error, attrs ...slog.Attr) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
 	log.Failed(append(attrs, slog.Any("error", err))...)
 }

@@ -101,7 +101,10 @@ func (l *loginAnswer) pass(facts request.Facts, next Handler) error {
 	defer a.End(0) // the handler wrote nothing, or panicked
 	err := next.ServeHTTP(a, r)
 	a.Passage.End()
-	if err == nil && !a.Gone {
+	if a.ClientGone(r) {
+		return nil
+	}
+	if err == nil && a.Passage.Body.Fault() == nil {
 		g.outages.login.Worked()
 		return nil
 	}
@@ -129,7 +132,8 @@ func (l *loginAnswer) pass(facts request.Facts, next Handler) error {
 
 // Answered implements answer.Owner. 401 is a failed attempt; 2xx, or the 303
 // after a web form, is a successful one; any other status says nothing about
-// the password. A login that ends with an error never succeeds.
+// the password. A login that ends with an error never succeeds. If the client
+// has left, the attempt stays a failure: the service may check the password.
 func (l *loginAnswer) Answered(status int) {
 	l.mark.call.Store(nil)
 	header.Strip(l.Header())
@@ -143,6 +147,8 @@ func (l *loginAnswer) Answered(status int) {
 	case status >= 200 && status < 300 || status == http.StatusSeeOther:
 		result = outcome.LoginSucceeded
 		err = l.attempt.Succeeded(ctx)
+	case status == answer.StatusClientGone, l.request.Context().Err() != nil:
+		l.attempt.Failed()
 	case status >= http.StatusInternalServerError:
 		result = outcome.LoginUnavailable
 		err = l.attempt.Abandoned(ctx)

@@ -33,7 +33,8 @@ type patient struct {
 
 	broken map[string]bool // the parts that fail
 
-	givingBack func(context.Context) // nil: not watched
+	givingBack func(context.Context)       // nil: not watched
+	taking     func(context.Context) error // nil: nothing fails
 }
 
 var errFull = errors.New("disk is full")
@@ -48,6 +49,11 @@ func (p *patient) fault(part string) error {
 func (p *patient) Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
 	if err := p.fault("take"); err != nil {
 		return false, err
+	}
+	if p.taking != nil {
+		if err := p.taking(ctx); err != nil {
+			return false, err
+		}
 	}
 	return p.memory.Take(ctx, call, limits, rooms)
 }

@@ -30,9 +30,11 @@ func (g *Gate) pass(w http.ResponseWriter, r *http.Request, facts request.Facts,
 	defer a.End(0) // the server answers if the handler has not
 	err := next.ServeHTTP(a, r)
 	switch {
+	case a.ClientGone(r):
+		return nil
 	case err == nil:
 		g.outages.open.Worked()
-	case a.Status == 0 && a.Passage.Body.Fault() == nil && r.Context().Err() == nil:
+	case a.Status == 0 && a.Passage.Body.Fault() == nil:
 		if status := g.Server.Status(err); refusal.Unanswered(status) != nil {
 			logFailure(g.outages.open, unquoted(err), slog.Int("status", status))
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
 )
 
-// StatusClientGone is the status of Caddy's proxy if the client has closed
-// the connection. It says nothing about the service.
+// StatusClientGone is the status of a request whose client has left before the
+// answer. It says nothing about the service. Caddy's proxy uses it too.
 const StatusClientGone = 499
 
 // Owner of an answer.
@@ -33,8 +33,8 @@ type Writer struct {
 	// Status is that of the final answer; 0 before.
 	Status int
 	// AnswersBroken tells that the owner answers a client that broke its body,
-	// see WriteHeader. Gone tells that it has to.
-	AnswersBroken, Gone bool
+	// see WriteHeader.
+	AnswersBroken bool
 }
 
 // Begin notes the first final status.
@@ -48,6 +48,19 @@ func (w *Writer) Begin(status int) {
 		w.Owner.Answered(status)
 	}
 	w.Passage.Body.CloseUnread(w.ResponseWriter)
+}
+
+// ClientGone tells whether the client of the request has left. It answers 499
+// if there is no answer yet, unless the client broke its body, see WriteHeader.
+//
+// The server has then ended the context of the request. The error of a proxy
+// does not tell it: over HTTP/3, it is that of QUIC, such as "Application error
+// 0x0 (remote)" or a timeout.
+func (w *Writer) ClientGone(r *http.Request) bool {
+	if w.Status == 0 && r.Context().Err() != nil && w.Passage.Body.Fault() == nil {
+		w.WriteHeader(StatusClientGone)
+	}
+	return w.Status == StatusClientGone
 }
 
 // End completes an answer whose handler has returned or panicked. It removes
@@ -70,7 +83,6 @@ func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *Writer) WriteHeader(status int) {
 	switch {
 	case status == StatusClientGone && w.AnswersBroken && w.Passage.Body.Fault() != nil:
-		w.Gone = true
 		return
 	case status >= 200 || status == http.StatusSwitchingProtocols:
 		w.Begin(status)
