@@ -137,25 +137,33 @@ func (l *loginAnswer) pass(facts request.Facts, next Handler) error {
 func (l *loginAnswer) Answered(status int) {
 	l.mark.call.Store(nil)
 	header.Strip(l.Header())
-	var err error
 	ctx := context.WithoutCancel(l.request.Context())
 	result := outcome.LoginAbandoned
 	switch {
 	case status == http.StatusUnauthorized:
 		result = outcome.LoginFailed
 		l.attempt.Failed()
+		l.settled(nil)
 	case status >= 200 && status < 300 || status == http.StatusSeeOther:
 		result = outcome.LoginSucceeded
-		err = l.attempt.Succeeded(ctx)
+		l.settled(l.attempt.Succeeded(ctx))
 	case status == answer.StatusClientGone, l.request.Context().Err() != nil:
 		l.attempt.Failed()
-	case status >= http.StatusInternalServerError:
-		result = outcome.LoginUnavailable
-		err = l.attempt.Abandoned(ctx)
+		l.settled(nil)
 	default:
-		err = l.attempt.Abandoned(ctx)
+		if status >= http.StatusInternalServerError {
+			result = outcome.LoginUnavailable
+		}
+		l.gate.settle(true, func(tried func()) {
+			l.settled(l.attempt.Abandoned(ctx))
+			tried()
+		})
 	}
 	l.gate.Server.CountLogin(result)
+}
+
+// settled logs whether the outcome of the attempt is saved.
+func (l *loginAnswer) settled(err error) {
 	if err != nil {
 		logFailure(l.gate.outages.attempts, err)
 		return

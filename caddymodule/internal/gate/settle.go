@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/header"
@@ -39,12 +40,7 @@ func (c *Call) refund() {
 	c.counted = false
 	c.setCost(0)
 	c.gate.Server.Count(c.endpoint, outcome.Refunded)
-	c.gate.settling.Add(1)
-	if done := c.trySettling(reserved, 0, false); done {
-		c.gate.settling.Add(-1)
-	} else {
-		go c.settleInStore(reserved, 0)
-	}
+	c.gate.settle(true, func(tried func()) { c.settleInStore(reserved, 0, tried) })
 }
 
 // settleByHeader settles the call when its answer begins, unless the answer
@@ -99,8 +95,7 @@ func (c *Call) settle(values []string) {
 	if cost != reserved {
 		call := c.storeCall()
 		c.setCost(cost)
-		c.gate.settling.Add(1)
-		go c.settleInStore(call, cost)
+		c.gate.settle(false, func(tried func()) { c.settleInStore(call, cost, tried) })
 	}
 	if len(c.gate.Policy.Warn) > 0 {
 		c.warn(false)
@@ -121,12 +116,32 @@ func (c *Call) setCost(cost int64) {
 // pauses: a store is back within seconds if its server restarts.
 const maxSettling = 8
 
-// settleInStore settles the call in the store, beside its answer. If the store
-// fails for long, or if it may have settled the call, what it took stays counted.
-func (c *Call) settleInStore(reserved store.Call, cost int64) {
-	defer c.gate.settling.Add(-1)
+// settle changes the store beside an answer: a store that hangs delays no 502.
+// do calls tried when it has tried once. With soon, the answer waits for that,
+// but only for a short time: a client that then asks for its usage sees the
+// refund.
+func (g *Gate) settle(soon bool, do func(tried func())) {
+	tried := make(chan struct{})
+	g.settling.Add(1)
+	go func() {
+		defer g.settling.Add(-1)
+		do(sync.OnceFunc(func() { close(tried) }))
+	}()
+	if soon {
+		select {
+		case <-tried:
+		case <-time.After(settlePause):
+		}
+	}
+}
+
+// settleInStore settles the call in the store. If the store fails for long, or
+// if it may have settled the call, what it took stays counted.
+func (c *Call) settleInStore(reserved store.Call, cost int64, tried func()) {
 	for n := range maxSettling {
-		if done := c.trySettling(reserved, cost, n == maxSettling-1); done {
+		done := c.trySettling(reserved, cost, n == maxSettling-1)
+		tried()
+		if done {
 			return
 		}
 		time.Sleep(settlePause << n)
