@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
@@ -22,10 +23,12 @@ import (
 // {http.tollgate.remaining}. The last two show the account's limit of the
 // endpoint for the day. If there is none, they show the first limit of the
 // RateLimit fields. They are "unlimited" for a call without limits.
-// {http.tollgate.call} is for log_append: an object with account, key,
-// endpoint, day, cost and code. For a token that was revoked, that expired or
-// whose account is disabled, it sets {http.auth.candidate.id} to the account,
-// and {http.tollgate.key}.
+// {http.tollgate.call} is an object with account, key, endpoint, day, cost and
+// code. For a token that was revoked, that expired or whose account is disabled,
+// it sets {http.auth.candidate.id} to the account, and {http.tollgate.key}.
+//
+// It adds {http.tollgate.call} to the line of the access log as call, and the id
+// of the request as request_id.
 type Gate struct {
 	app *App
 }
@@ -43,6 +46,10 @@ func (g *Gate) Provision(ctx caddy.Context) (err error) {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if hasAccessLog(r) && markOf(r) == nil {
+		// Deferred, because the proxy panics if an answer breaks off.
+		defer addToLog(r)
+	}
 	err := g.app.gate.Serve(w, r, next)
 	if err == nil {
 		return nil
@@ -51,6 +58,25 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 		return caddyhttp.HandlerError{StatusCode: f.Status, Err: f}
 	}
 	return err
+}
+
+// hasAccessLog tells whether a request can have a line in an access log.
+func hasAccessLog(r *http.Request) bool {
+	s, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	return ok && s.Logs != nil
+}
+
+// addToLog adds the fields of a request to its line of the access log, when its
+// cost is settled. log_append would miss answers that break off.
+func addToLog(r *http.Request) {
+	fields := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	repl := replacer(r)
+	if call, there := repl.Get("http.tollgate.call"); there {
+		fields.Set(zap.Any("call", call))
+	}
+	if id, there := repl.GetString("http.request.uuid"); there {
+		fields.Set(zap.String("request_id", id))
+	}
 }
 
 // server implements gate.Server with Caddy.
@@ -98,11 +124,8 @@ func (server) Ended(r *http.Request, account, key string) {
 // RequestID implements gate.Server. Caddy makes the id of a request when it is
 // first used, and then has it in the access log.
 func (server) RequestID(r *http.Request, shown bool) string {
-	ctx := r.Context()
-	if shown && caddyhttp.GetVar(ctx, "uuid") == nil {
-		if s, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); !ok || s.Logs == nil {
-			return ""
-		}
+	if shown && caddyhttp.GetVar(r.Context(), "uuid") == nil && !hasAccessLog(r) {
+		return ""
 	}
 	id, _ := replacer(r).GetString("http.request.uuid")
 	return id

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,11 +57,18 @@ const prove = `zcat -f data/log/access*.log* |
 func TestAccessLog(t *testing.T) { stack.Forms(t, logAccess) }
 
 func logAccess(t *testing.T, form ...string) {
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte("the first half"))
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(broken.Close)
 	host := strings.Repeat("h", 300)
 	form = append(form, "TOLLGATE_ADDRESS=http://"+host+":"+stack.FreePorts(t, 1)[0])
 	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 3\n", "ability convert\n", "ability convert\n\t\t\tcost json conversions\n",
 		"{from}/{to}\n", "{from}/{to} {\n\t\t\tcost answer Tollgate-Cost reserve 60\n\t\t}\n",
-		"\treverse_proxy {$", "\thandle /api/history/USD/* {\n\t\theader Tollgate-Cost 9\n\t\trespond rows\n\t}\n\treverse_proxy {$"), form...)
+		"\treverse_proxy {$", "\thandle /api/history/USD/* {\n\t\theader Tollgate-Cost 9\n\t\trespond rows\n\t}\n"+
+			"\thandle /api/rates/GBP {\n\t\treverse_proxy "+broken.Listener.Addr().String()+"\n\t}\n\treverse_proxy {$"), form...)
 	account := newAccount(t, s, "ada@example.com", "starter")
 	key := newKey(t, s, account, "ci")
 	scoped := decode[issued](t, s.Tollgate("key", "create", account, "--name", "scoped", "--ability", "rates", "--json"))
@@ -76,6 +85,7 @@ func logAccess(t *testing.T, form ...string) {
 	calls = append(calls,
 		call{key, "GET /api/convert/USD/100/EUR?date=2025-03-03", "", 429, "convert", 0, "quota_exceeded"},
 		call{key, "GET /api/rates/nothing", "", 400, "rates", 1, ""},
+		call{key, "GET /api/rates/GBP", "", 200, "rates", 1, ""}, // the answer breaks off
 		call{key, "POST /api/convert/batch", conversions(7), 200, "batch", 7, ""},
 		call{key, "POST /api/convert/batch", conversions(50), 429, "batch", 0, "quota_exceeded"},
 		call{scoped, "GET /api/currencies", "", 403, "currencies", 0, "insufficient_scope"},
@@ -94,8 +104,9 @@ func logAccess(t *testing.T, form ...string) {
 			s.StopUpstream()
 		}
 		method, path, _ := strings.Cut(c.line, " ")
-		if response, text := s.Call(method, path, c.by.Token, strings.NewReader(c.body)); response.StatusCode != c.status {
-			t.Errorf("%s: got %d %s, want %d", c.line, response.StatusCode, text, c.status)
+		response, text, err := s.TryCall(method, path, c.by.Token, strings.NewReader(c.body))
+		if response == nil || response.StatusCode != c.status || (err != nil) != (path == "/api/rates/GBP") {
+			t.Fatalf("%s: got %v %s %v, want %d", c.line, response, text, err, c.status)
 		}
 		if c.endpoint == "history" && c.status == 200 { // the next call has no room before it is settled
 			eventually(t, "the settlement of a call", func() error {

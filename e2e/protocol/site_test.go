@@ -55,6 +55,7 @@ func TestProtocols(t *testing.T) {
 		{"gRPC", grpcs},
 		{"Early Hints", hints},
 		{"departures", departures},
+		{"answers that break off", cuts},
 	}
 	var endpoints []endpoint
 	tests := make([]func(*testing.T, *site), len(protocols))
