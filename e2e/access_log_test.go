@@ -51,6 +51,9 @@ const prove = `zcat -f data/log/access*.log* |
 	jq -r 'select(.call.account == "$ACCOUNT" and .call.day == "$DAY").call | [.endpoint, .cost] | @tsv' |
 	awk '{ calls[$1] += $2 } END { for (e in calls) if (calls[e]) print e "," calls[e] }' | sort`
 
+// leaked finds the calls of a key, as operators do.
+const leaked = `zcat -f data/log/access*.log* | jq -r --arg key "$KEY" 'select(.call.key == $key) | [.ts, .request.client_ip, .request.uri, .status, .call.cost] | @tsv'`
+
 // TestAccessLog: the costs in the access log add up to the usage export,
 // whatever became of the calls. The log has no token, no header, no query, and
 // no long path, method or host.
@@ -182,6 +185,9 @@ func logAccess(t *testing.T, form ...string) {
 	for _, endpoint := range slices.Sorted(maps.Keys(bill)) {
 		text, _ := json.Marshal(bill[endpoint])
 		want.WriteString(endpoint + "," + string(text) + "\n")
+	}
+	if found, err := s.Shell(strings.ReplaceAll(leaked, "$KEY", key.ID)); err != nil || !strings.Contains(found, "\t127.0.0.1\t/api/rates/GBP\t200\t1\n") {
+		t.Errorf("the recipe for a leaked key finds\n%s%v", found, err)
 	}
 	proof, err := s.Shell(strings.NewReplacer("$ACCOUNT", account, "$DAY", day).Replace(prove))
 	if err != nil || proof != want.String() || bill["convert"] != 3 || bill["batch"] != 7 || bill["history"] != 69 {
