@@ -100,7 +100,28 @@ func openState(opener StoreOpener) (*state, error) {
 		Store: s.book, Dropped: func(calls int64) { refusedDropped.Add(float64(calls)) },
 		Logger: outage.Logger(ProcessLog("tollgate.report")),
 	})
+	go s.finishCredits()
 	return s, nil
+}
+
+// finishCredits finishes the credits in which a gate has ended. It waits until the
+// store works.
+func (s *state) finishCredits() {
+	for {
+		err := s.book.FinishCredits(s.closing)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, store.ErrUnavailable) {
+			ProcessLog("tollgate.store").Error("finishing credits", zap.Error(err))
+			return
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-s.closing.Done():
+			return
+		}
+	}
 }
 
 // Destruct ends a backup, writes the events, the refused calls and the recent

@@ -1,9 +1,11 @@
 package redis_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,9 +16,13 @@ import (
 	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // Caddy has one configuration for the process: no test that loads one runs in
@@ -284,6 +290,46 @@ func TestAwayAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitStore(t)
+}
+
+// dying is an engine whose process ends before it moves the counts of a credit.
+type dying struct{ book.Engine }
+
+func (dying) Credit(context.Context, string, []string, calendar.Day, string, int64) error {
+	return context.Canceled
+}
+
+// TestCreditFinished: a gate ended in a credit. Another one finishes it when it
+// reaches the server.
+func TestCreditFinished(t *testing.T) {
+	server := redistest.Start(t)
+	engine, err := redisstore.Open(redisstore.Options{URL: server.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	eventually(t, "a store that works", func() bool { return engine.Check(t.Context()) == nil })
+	gate, day := book.New(dying{engine}, slog.New(slog.DiscardHandler)), calendar.UTCDay(engine.Now())
+	if _, err := storetest.PutAccount(t.Context(), gate, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := gate.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: day, Cost: 5}, nil, nil); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	_, err = gate.Credit(t.Context(), engine.Now(), "acc_1", "credit_1", []book.Credit{{Day: day, Endpoint: "convert", Calls: 4}}, func(*book.Account, []book.Credit) {})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	proxy := redistest.StartProxy(t, server.Addr())
+	proxy.Refuse()
+	loadRedis(t, "redis://"+proxy.Addr()+" {\n\ttimeout 50ms\n}")
+	if err := proxy.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the credit", func() bool {
+		bills, _, err := opened(t).Bills(t.Context(), "", 10, day, day)
+		return err == nil && len(bills) == 1 && bills[0].Calls == 5 && bills[0].Credited == 4
+	})
 }
 
 // TestNames: stores are one if their data is, whatever the password is.

@@ -114,12 +114,12 @@ type UsageCount struct {
 	Credited int64  `json:"credited" doc:"How many of the calls were given back by credits and resets."`
 	Label    string `json:"label" doc:"The account's label. Empty for a closed account."`
 	Plan     string `json:"plan" doc:"The account's plan now, or when it was closed."`
-	Closed   bool   `json:"closed" doc:"The account was closed. Another one can have the id."`
+	Closed   bool   `json:"closed" doc:"The account was closed. Another one can have the id, with rows of its own."`
 }
 
 // UsageCounts is one page of the counts of a day or a month.
 type UsageCounts struct {
-	Counts []UsageCount `json:"counts" nullable:"false" doc:"Account by account, in ascending order of their ids. Those of one account are in ascending order of day and endpoint. A page can be empty and have a next one."`
+	Counts []UsageCount `json:"counts" nullable:"false" doc:"Account by account, in ascending order of their ids. An id has rows for each account that had it, the closed ones first. Those of one account are in ascending order of day and endpoint. A page can be empty and have a next one."`
 	Next   *string      `json:"next" doc:"The after of the next page; null on the last one."`
 }
 
@@ -139,7 +139,7 @@ type Credit struct {
 	Endpoint string `json:"endpoint" doc:"The endpoint's name."`
 	Day      string `json:"day" format:"date" doc:"The day of the calls."`
 	Calls    int64  `json:"calls" doc:"How many calls were to be given back."`
-	Credited int64  `json:"credited" doc:"How many were given back: at most those of the day that were not given back before."`
+	Credited int64  `json:"credited" doc:"How many were given back: at most those of the day that were not given back before. It can be less than calls."`
 	Reason   string `json:"reason,omitempty" doc:"Why."`
 }
 

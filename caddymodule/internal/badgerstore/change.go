@@ -136,7 +136,7 @@ func (s *Store) write(at time.Time, steps []*step) error {
 					s.ledger.RestoreAccount(&st.Before.Account)
 				}
 			}()
-		case !st.Before.Exists:
+		case st.After.Exists && !st.Before.Exists:
 			st.err = s.closeCounts(st.After.ID)
 		}
 	}
@@ -201,9 +201,11 @@ func (s *Store) changes(st *step, at time.Time, claimed map[token.Hash]string) (
 			changes = append(changes, change{key: deletedKey(id), joined: true})
 		}
 	default:
-		if changes, err = s.archive.deletions(id); err != nil {
+		deletions, err := s.archive.deletions(id)
+		if err != nil {
 			return nil, err
 		}
+		changes = append(deletions, changes...)
 		if st.IsDeletion() {
 			mark := deletedRow(id, st.Before.Counted())
 			mark.joined = true
@@ -245,11 +247,14 @@ func (s *Store) apply(st *step) {
 // keys, is deleted in several, its document in the last one.
 const maxJoined = 6000
 
-// deletions returns the rows that delete an account with all its rows. mu is
-// held.
+// deletions returns the rows that delete an account with its rows, apart from those
+// that stay. mu is held.
 func (a *archive) deletions(id string) (changes []change, err error) {
-	err = a.scan(rowKey(book.Space{Account: id}, ""), func(key, _ []byte) error {
-		changes = append(changes, change{key: bytes.Clone(key), joined: len(changes)%maxJoined > 0})
+	of := book.Space{Account: id}
+	err = a.scan(rowKey(of, ""), func(key, _ []byte) error {
+		if !bytes.HasPrefix(key, rowKey(of, book.KeptPrefix)) {
+			changes = append(changes, change{key: bytes.Clone(key), joined: len(changes)%maxJoined > 0})
+		}
 		return nil
 	})
 	for _, prefix := range []byte{prefixAccount, prefixKeys, prefixLogins} {

@@ -37,8 +37,16 @@ func changeAccounts(s badgerstore.TestStore) {
 				if err == nil && number%5 > 0 {
 					_, err = s.Take(ctx, store.Call{Account: changedAccount(caller), Endpoint: "convert", At: now, Day: today}, nil, nil)
 				}
+				var before []store.Count // what closed accounts were credited
 				if err == nil {
-					err = s.Credit(ctx, changedAccount(caller), nil, today, "convert", credited(number))
+					before, err = s.Counts(ctx, changedAccount(caller), store.ClosedCredited, today, today)
+				}
+				if err == nil {
+					total := credited(number)
+					for _, c := range before {
+						total += c.Used
+					}
+					err = s.Credit(ctx, changedAccount(caller), nil, today, "convert", total)
 				}
 				if err != nil {
 					fmt.Fprintln(os.Stderr, err)

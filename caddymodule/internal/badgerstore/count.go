@@ -89,20 +89,20 @@ func (s *Store) loadedCounts(day calendar.Day, accounts, keys []string) (list []
 // Credit implements book.Engine.
 func (s *Store) Credit(_ context.Context, account string, keys []string, day calendar.Day, endpoint string, total int64) error {
 	defer s.lock(account)()
-	holders := []string{account, ledger.Holder(account, store.Credited)}
-	for _, key := range keys {
+	holders := make([]string, 0, len(store.OwnCounts)+len(keys))
+	for _, key := range slices.Concat(store.OwnCounts, keys) {
 		holders = append(holders, ledger.Holder(account, key))
 	}
 	return s.ledger.Use(func() error {
-		if !s.ledger.Exists(account) {
-			return nil
-		}
 		return s.ledger.Edit(ledger.Edit{Endpoint: endpoint, Day: day, Holders: holders, Change: func(used []int64) {
-			n := min(max(0, total-used[1]), used[0])
-			used[0] -= n
-			used[1] += n
-			for i := 2; i < len(used); i++ {
-				used[i] = max(0, used[i]-n)
+			back := max(0, total-used[2]-used[3])
+			own := min(back, used[0])
+			closed := min(back-own, used[1])
+			used[1], used[2], used[3] = used[1]-closed, used[2]+closed, used[3]+own
+			for i := range used {
+				if i == 0 || i >= len(store.OwnCounts) {
+					used[i] = max(0, used[i]-own)
+				}
 			}
 		}})
 	})

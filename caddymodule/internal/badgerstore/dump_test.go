@@ -109,7 +109,7 @@ func TestRestore(t *testing.T) {
 			for _, c := range counts {
 				closed[c.Key] = c.Used
 			}
-			if want := map[string]int64{store.Closed: 2, store.ClosedCredited: 1}; err != nil || !maps.Equal(closed, want) {
+			if want := map[string]int64{store.Closed: 1, store.ClosedCredited: 2}; err != nil || !maps.Equal(closed, want) {
 				t.Errorf("the new account has %v, %v, want %v", closed, err, want)
 			}
 			isNew, _, err := s.AddEvent(t.Context(), store.Event{ID: "evt_done", Known: now.Add(time.Hour), Queued: true})

@@ -37,14 +37,14 @@ func TestFormats(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, other := range []string{"tollgate 8", "tollgate 10", "tollgate 90", ""} {
+	for _, other := range []string{"tollgate 9", "tollgate 11", "tollgate 90", ""} {
 		update(t, dir, func(txn *badger.Txn) error {
 			if other == "" {
 				return txn.Delete(versionKey)
 			}
 			return txn.Set(versionKey, []byte(other))
 		})
-		want := `store has format "` + other + `", want "tollgate 9"`
+		want := `store has format "` + other + `", want "tollgate 10"`
 		if other == "" {
 			want = "store is damaged: its format is missing"
 		}

@@ -23,7 +23,7 @@ import (
 //	a account             the account part of a document; see book.Parts
 //	k account             its keys
 //	g account             its login tokens
-//	r account NUL row     a row of the account
+//	r account NUL row     a row of the account; those of credits stay when it is deleted
 //	s space NUL row       a row of another space
 //	e milliseconds number an entry of the audit log; 8 bytes each
 //	c day holder NUL endpoint    the count of a day; the day is 4 bytes; see ledger.Holder

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +25,7 @@ type engine struct {
 	accounts   map[string]*account
 	counts     map[string]map[counter]int64 // by account, also of deleted ones
 	holders    map[token.Hash]string        // the account that got a token last
-	spaces     map[string]rows              // those with a name
+	spaces     map[book.Space]rows          // without handles
 	log        []book.LogEntry
 	lastID     store.EntryID
 	lastHandle store.Handle
@@ -35,7 +36,6 @@ type account struct {
 	handle  store.Handle
 	counts  map[counter]int64 // those of the engine
 	buckets map[pace]store.Bucket
-	rows    rows
 }
 
 // counter is a counter of a key, or of the account if key is empty.
@@ -54,7 +54,7 @@ type rows map[string]book.Row
 
 // New returns an empty engine.
 func New() book.Engine {
-	return &engine{accounts: map[string]*account{}, counts: map[string]map[counter]int64{}, holders: map[token.Hash]string{}, spaces: map[string]rows{}}
+	return &engine{accounts: map[string]*account{}, counts: map[string]map[counter]int64{}, holders: map[token.Hash]string{}, spaces: map[book.Space]rows{}}
 }
 
 // lock locks the engine until the end of the function that defers it.
@@ -236,17 +236,20 @@ func (e *engine) CountsOfAccounts(_ context.Context, ids []string, first, last c
 
 func (e *engine) Credit(_ context.Context, id string, keys []string, day calendar.Day, endpoint string, total int64) error {
 	defer e.lock()()
-	if e.accounts[id] == nil {
+	counts, of := e.counts[id], store.Count{Day: day, Endpoint: endpoint}
+	if counts == nil {
 		return nil
 	}
-	counts, of := e.counts[id], store.Count{Day: day, Endpoint: endpoint}
 	used, credited := counter{"", of}, counter{store.Credited, of}
-	n := min(max(0, total-counts[credited]), counts[used])
-	counts[credited] += n
+	closed, closedCredited := counter{store.Closed, of}, counter{store.ClosedCredited, of}
+	back := max(0, total-counts[credited]-counts[closedCredited])
+	n := min(back, counts[used])
 	for _, key := range append([]string{""}, keys...) {
 		c := counter{key, of}
 		counts[c] = max(0, counts[c]-n)
 	}
+	ofClosed := min(back-n, counts[closed])
+	counts[credited], counts[closed], counts[closedCredited] = counts[credited]+n, counts[closed]-ofClosed, counts[closedCredited]+ofClosed
 	return nil
 }
 
@@ -279,7 +282,7 @@ func (e *engine) change(at time.Time, id string, edit func(*book.Account) error)
 	isNew := a == nil
 	if isNew {
 		e.lastHandle++
-		a = &account{handle: e.lastHandle, buckets: map[pace]store.Bucket{}, rows: rows{}}
+		a = &account{handle: e.lastHandle, buckets: map[pace]store.Bucket{}}
 	}
 	step, err := book.NewStep(id, a.Account, at, time.Now(), edit)
 	if err != nil {
@@ -292,7 +295,8 @@ func (e *engine) change(at time.Time, id string, edit func(*book.Account) error)
 			}
 		}
 	}
-	if !a.rows.commit(step.After.Rows) {
+	rows := e.rowsOf(book.Space{Account: id})
+	if !rows.commit(step.After.Rows) {
 		return book.ErrConflict
 	}
 
@@ -309,6 +313,7 @@ func (e *engine) change(at time.Time, id string, edit func(*book.Account) error)
 		delete(e.accounts, id)
 		// The counts of the account stay, those of its keys do not.
 		maps.DeleteFunc(e.counts[id], func(c counter, _ int64) bool { return !slices.Contains(store.OwnCounts, c.key) })
+		maps.DeleteFunc(rows, func(key string, _ book.Row) bool { return !strings.HasPrefix(key, book.KeptPrefix) })
 		return nil
 	}
 	if isNew {
@@ -368,18 +373,13 @@ func (e *engine) Totals(context.Context) (t store.Totals, err error) {
 	return t, nil
 }
 
-// rowsOf returns the rows of a space, nil for an account that does not exist.
+// rowsOf returns the rows of a space.
 func (e *engine) rowsOf(of book.Space) rows {
-	if of.Account != "" {
-		if a := e.find(of.Account, of.Handle); a != nil {
-			return a.rows
-		}
-		return nil
+	of.Handle = 0
+	if e.spaces[of] == nil {
+		e.spaces[of] = rows{}
 	}
-	if e.spaces[of.Name] == nil {
-		e.spaces[of.Name] = rows{}
-	}
-	return e.spaces[of.Name]
+	return e.spaces[of]
 }
 
 // get returns a row, without a Value if there is none or it has expired.
@@ -439,7 +439,8 @@ func (e *engine) Commit(_ context.Context, batches ...book.Batch) []error {
 	defer e.lock()()
 	errs := make([]error, len(batches))
 	for i, b := range batches {
-		if of := e.rowsOf(b.Space); of != nil && !of.commit(b.Writes) {
+		exists := b.Account == "" || e.find(b.Account, b.Handle) != nil
+		if exists && !e.rowsOf(b.Space).commit(b.Writes) {
 			errs[i] = book.ErrConflict
 		}
 	}

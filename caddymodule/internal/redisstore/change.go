@@ -182,7 +182,7 @@ func (c *change) unlist(ctx context.Context) {
 
 // write writes the document, rows and entries of the log.
 func (c *change) write(ctx context.Context) error {
-	if c.step.IsNothing() && len(c.step.After.Log) == 0 {
+	if c.step.IsNothing() && len(c.step.After.Log)+len(c.step.After.Rows) == 0 {
 		return c.confirmDeleted(ctx)
 	}
 	keys, args := c.request()
@@ -242,7 +242,7 @@ func (c *change) request() (keys, args []string) {
 	}
 	addCounts(after.Retired...)
 	if c.step.IsDeletion() {
-		keys = append(append(keys, space...), c.accountKey(c.id))
+		keys = append(keys, c.accountKey(c.id))
 		addCounts(c.step.Before.Counted()...)
 	}
 	args = append([]string{version, decimal(c.until), strconv.Itoa(len(expiries))}, expiries...)

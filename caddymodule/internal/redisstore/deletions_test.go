@@ -85,7 +85,7 @@ func TestCreateAgain(t *testing.T) {
 			_, err := gate.Take(t.Context(), call, nil, nil)
 			check(t, err)
 			if round < 2 {
-				check(t, gate.Engine.Credit(t.Context(), account, []string{call.Key}, call.Day, "convert", 2))
+				check(t, gate.Engine.Credit(t.Context(), account, []string{call.Key}, call.Day, "convert", int64(2*round+2)))
 			}
 			if round > 0 {
 				check(t, late.Settle(t.Context(), first, 0)) // changes nothing: its account is another one

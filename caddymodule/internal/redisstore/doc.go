@@ -12,7 +12,8 @@
 //	                         version, and its parts a account, k keys, l logins
 //	P:{A}:s:i, n, x          the rows of an account: order (sorted set), values
 //	                         (hash) and expiries (sorted set); they expire with
-//	                         the last row
+//	                         the last row. Those of credits stay when the account
+//	                         is deleted
 //	P:{A}:o                  list: entries of the log that are not in it yet
 //	P:{A}:u:202611           hash: counts of a month, expires 400 days after it.
 //	                         It stays when the account is deleted

@@ -289,5 +289,5 @@ func (r *restore) flush(ctx context.Context) error {
 			return unavailable(r.client.hide(err))
 		}
 	}
-	return errors.Join(r.Commit(ctx, rows...)...)
+	return errors.Join(r.commit(ctx, true, rows)...)
 }

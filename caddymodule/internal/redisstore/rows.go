@@ -115,10 +115,15 @@ func appendWrites(args []string, writes []book.Write) []string {
 
 // Commit implements book.Engine.
 func (s *Store) Commit(ctx context.Context, batches ...book.Batch) []error {
+	return s.commit(ctx, false, batches)
+}
+
+// commit is Commit, or with all set for accounts that do not exist as well.
+func (s *Store) commit(ctx context.Context, all bool, batches []book.Batch) []error {
 	calls := make([]call, len(batches))
 	for i, b := range batches {
 		keys := s.spaceKeys(b.Space)
-		if b.Account != "" {
+		if b.Account != "" && !all {
 			keys = append(keys, s.accountKey(b.Account))
 		}
 		calls[i] = call{keys, appendWrites([]string{number(uint64(b.Handle))}, b.Writes)}

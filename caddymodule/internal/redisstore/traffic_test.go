@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -182,7 +183,12 @@ func TestKeysExpire(t *testing.T) {
 	t.Log(kinds)
 
 	check(t, f.gates[0].DeleteAccount(t.Context(), account))
-	counts := regexp.MustCompile(`:u:\d{6}(:~credited)?$`)
+	counts := regexp.MustCompile(`:u:\d{6}(:~credited)?$|:s:[inx]$`)
+	for _, row := range do(t, server, "HKEYS", "tollgate:{"+account+"}:s:n").([]any) {
+		if !strings.HasPrefix(row.(string), book.KeptPrefix+"credit") {
+			t.Errorf("the row %s is left of a deleted account", row)
+		}
+	}
 	for _, key := range keysOf(t, server, "*") {
 		if strings.Contains(key, account) && !strings.Contains(key, ":b:") && !counts.MatchString(key) || strings.HasPrefix(key, "tollgate:t:") || strings.HasPrefix(key, "tollgate:n:") {
 			t.Errorf("%s is left of a deleted account", key)

@@ -108,8 +108,8 @@ func appendCounts(list []store.StoredCount, hash rueidis.RedisMessage, of store.
 // Credit implements book.Engine.
 func (s *Store) Credit(ctx context.Context, account string, keys []string, day calendar.Day, endpoint string, total int64) error {
 	month, ofMonth := dateOf(day)
-	names := []string{s.accountKey(account)}
-	for _, holder := range append([]string{store.Credited, ""}, keys...) {
+	var names []string
+	for _, holder := range append([]string{store.Credited, store.Closed, store.ClosedCredited, ""}, keys...) {
 		names = append(names, s.countsKey(account, holder, month))
 	}
 	_, err := s.client.runWrite(ctx, creditScript, names, []string{ofMonth, endpoint, decimal(total), decimal(countsExpire(day))})

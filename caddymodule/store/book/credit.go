@@ -2,6 +2,7 @@ package book
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,13 +27,21 @@ type Credit struct {
 	Credited int64 `cbor:"4,keyasint" json:"credited"`
 }
 
-// The rows of credits in an account's space. A total can be ahead of the counter
-// of store.Credited: then a process ended before it had moved the counts, and
-// the next credit of that endpoint and day does it.
+// The rows of credits in an account's space. They stay when the account is closed,
+// for all accounts with the id. A total can be ahead of the counters of what is
+// credited: then a process ended before it had moved the counts. FinishCredits and
+// the next credit of that endpoint and day do it.
 const (
-	creditPrefix = "credit "  // and the id of a credit; its value is the credit
-	totalPrefix  = "credited" // day and endpoint, each after a space; the sum of all credits
+	creditPrefix = KeptPrefix + "credit "  // and the id of a credit; its value is the credit
+	totalPrefix  = KeptPrefix + "credited" // day and endpoint, each after a space; the sum of all credits
 )
+
+// movingSpace has a row for each credit whose counts may not be moved yet. The key
+// is the account and a random text. The value is the time of the credit.
+var movingSpace = Space{Name: "moving"}
+
+// movingFor is how long a credit takes at most.
+const movingFor = time.Minute
 
 // totalsOn is what the keys of the totals of a day begin with, before a space.
 func totalsOn(day calendar.Day) string { return totalPrefix + " " + day.String() }
@@ -43,7 +52,10 @@ func totalsOn(day calendar.Day) string { return totalPrefix + " " + day.String()
 // another endpoint or number of calls; the day of the first one counts. Without
 // an id, several credits can be made at once. record is called in the step that
 // makes the credits, not for a repetition. The error is store.ErrNotFound
-// without an account.
+// without an account, unless one with the id was closed and has called.
+//
+// The calls of closed accounts with the id are given back as well, after those of
+// the account that has it.
 //
 // The counts of an endpoint are those of its oldest name, as limits see them.
 func (b *Book) Credit(ctx context.Context, at time.Time, account, id string, credits []Credit, record func(a *Account, made []Credit)) (made []Credit, err error) {
@@ -62,8 +74,11 @@ func (b *Book) Credit(ctx context.Context, at time.Time, account, id string, cre
 }
 
 // Reset is Credit for all that an account used of an endpoint on a day, or of all
-// endpoints if endpoint is empty.
+// endpoints if endpoint is empty. It has no calls of closed accounts.
 func (b *Book) Reset(ctx context.Context, at time.Time, account, endpoint string, day calendar.Day, record func(a *Account, made []Credit)) error {
+	if _, err := b.Get(ctx, account); err != nil {
+		return err
+	}
 	counts, err := b.Counts(ctx, account, "", day, day)
 	if err != nil {
 		return err
@@ -79,12 +94,19 @@ func (b *Book) Reset(ctx context.Context, at time.Time, account, endpoint string
 }
 
 // credit is one try, with the names of the store.
-func (b *Book) credit(ctx context.Context, at time.Time, account, id string, credits []Credit, record func(*Account, []Credit)) ([]Credit, error) {
+func (b *Book) credit(ctx context.Context, at time.Time, account, id string, credits []Credit, record func(*Account, []Credit)) (made []Credit, err error) {
 	a, err := b.Get(ctx, account)
+	if errors.Is(err, store.ErrNotFound) {
+		var list ClosedAccounts
+		if found, failed := b.readRow(ctx, closedSpace, account, &list); found || failed != nil {
+			a, err = &Account{Account: store.Account{ID: account}}, failed
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	before, made := Credit{}, slices.Clone(credits)
+	var before Credit
+	made = slices.Clone(credits)
 	repeated, err := b.readRow(ctx, Space{Account: account}, creditPrefix+id, &before) // no row without an id
 	switch {
 	case err != nil:
@@ -104,19 +126,55 @@ func (b *Book) credit(ctx context.Context, at time.Time, account, id string, cre
 		row := Row{Key: creditPrefix + id, Value: encode(made[0]), Expires: at.AddDate(0, 0, store.CountsFor)}
 		writes = append(writes, Write{Row: row, Check: true})
 	}
+	// First, so that FinishCredits finds the credit.
+	mark := Row{Key: account + " " + rand.Text(), Value: encode(b.now()), Expires: at.AddDate(0, 0, store.CountsFor)}
+	if err := commitOne(ctx, b.Engine, movingSpace, []Write{{Row: mark}}); err != nil {
+		return nil, err
+	}
 	// That of the engine, whose ErrConflict is tried again.
 	err = b.Engine.Change(ctx, at, []string{account}, func(_ int, a *Account) error {
-		if !a.Exists {
-			return store.ErrNotFound
-		}
 		a.Rows = append(a.Rows, writes...)
 		record(a, made)
 		return nil
 	})[0]
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = b.moveCredits(ctx, a, totalsOn(made[0].Day))
 	}
-	return made, b.moveCredits(ctx, a, totalsOn(made[0].Day))
+	if err == nil || errors.Is(err, ErrConflict) {
+		// A mark that stays does no harm.
+		_ = commitOne(ctx, b.Engine, movingSpace, []Write{{Row: Row{Key: mark.Key}}})
+	}
+	return made, err
+}
+
+// FinishCredits moves the counts of credits in which a gate ended. Another gate may
+// be making a credit at the same time: both move the same counts.
+func (b *Book) FinishCredits(ctx context.Context) error {
+	marks, err := b.Scan(ctx, maxTotals, Range{Space: movingSpace})
+	if err != nil {
+		return err
+	}
+	for _, mark := range marks[0] {
+		var began time.Time
+		if err := decode(mark.Value, &began); err != nil {
+			return fmt.Errorf("row %.80q: %w", mark.Key, err)
+		}
+		id, _, _ := strings.Cut(mark.Key, " ")
+		a, err := b.Get(ctx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			a, err = &Account{Account: store.Account{ID: id}}, nil
+		}
+		if err == nil {
+			err = b.moveCredits(ctx, a, totalPrefix)
+		}
+		if err == nil && b.now().Sub(began) > movingFor {
+			err = commitOne(ctx, b.Engine, movingSpace, []Write{{Row: Row{Key: mark.Key}}})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addToTotals sets how much each of the new credits of a day gives back, and
@@ -145,10 +203,11 @@ func (b *Book) addToTotals(ctx context.Context, at time.Time, account string, cr
 		}
 		for _, n := range counts {
 			switch {
-			case n.Endpoint == c.Endpoint && n.Key == "":
-				used = n.Used
-			case n.Endpoint == c.Endpoint && n.Key == store.Credited:
-				credited = n.Used
+			case n.Endpoint != c.Endpoint:
+			case n.Key == store.Credited || n.Key == store.ClosedCredited:
+				credited += n.Used
+			default:
+				used += n.Used
 			}
 		}
 		total = max(total, credited)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -115,6 +116,36 @@ func TestCreditInterrupted(t *testing.T) {
 	}
 }
 
+// TestFinishCredits: a credit in which a gate ended is finished without another one, as
+// often as gates start. Its mark stays as long as another gate may be making it.
+func TestFinishCredits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		errEnded := errors.New("the process ended")
+		b := book.New(&breaking{Engine: memstore.New(), next: func() error { return errEnded }}, slog.New(slog.DiscardHandler))
+		defer b.Close()
+		called(t, b, 5)
+		if _, err := credit(t, b, 4); !errors.Is(err, errEnded) {
+			t.Fatalf("got %v", err)
+		}
+		for _, want := range []int{1, 1, 0} {
+			if err := b.FinishCredits(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			marks := 0
+			for _, p := range storetest.Pieces(t, b) {
+				if p.Row != nil && p.Space.Name == "moving" {
+					marks++
+				}
+			}
+			if bill := billed(t, b); bill.Credited != 4 || marks != want {
+				t.Errorf("got the bill %+v and %d marks, want %d", bill, marks, want)
+			}
+			time.Sleep(50 * time.Second)
+		}
+	})
+}
+
 // TestCreditOfLostTotal: a credit does not count on calls that were credited
 // before, also if their total is lost.
 func TestCreditOfLostTotal(t *testing.T) {
@@ -159,7 +190,7 @@ func TestBillsExpire(t *testing.T) {
 	}
 }
 
-// TestCreditOfClosed: an account that is closed while it is credited gets no
+// TestCreditOfClosed: an account that is closed while it is credited gets the
 // credit.
 func TestCreditOfClosed(t *testing.T) {
 	t.Parallel()
@@ -171,7 +202,8 @@ func TestCreditOfClosed(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if credited, err := credit(t, b, 4); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("got a credit of %d, %v", credited, err)
+	credited, err := credit(t, b, 4)
+	if bill := billed(t, b); err != nil || credited != 4 || !bill.Closed || bill.Credited != 4 {
+		t.Errorf("got a credit of %d, %v, and the bill %+v", credited, err, bill)
 	}
 }

@@ -46,12 +46,14 @@ type Engine interface {
 	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.StoredCount, error)
 
 	// Credit raises what is credited of an endpoint on a day to a total, in one
-	// atomic step: the counter of store.Credited grows to the total, but by at
-	// most what the account has used. The counter of the account, and those of
-	// keys, which are given by their CountsAs, fall by as much, none below
-	// zero. What is credited already is not credited again, so that a credit
-	// can be repeated. Paces do not change. It does nothing without an account.
-	// When Credit returns, it is durable.
+	// atomic step: the sum of the counters of store.Credited and
+	// store.ClosedCredited grows to the total, but by at most what the account,
+	// and then the closed ones, have used. The counter of the account falls by
+	// what store.Credited grows, and so do those of keys, which are given by
+	// their CountsAs, none below zero. That of store.Closed falls by what
+	// store.ClosedCredited grows. What is credited already is not credited again, so that a credit
+	// can be repeated. Paces do not change. The account may be deleted. When
+	// Credit returns, it is durable.
 	Credit(ctx context.Context, account string, keys []string, day calendar.Day, endpoint string, total int64) error
 
 	// Change changes up to store.MaxBatch documents, each in one atomic
@@ -65,7 +67,9 @@ type Engine interface {
 	// account: all of it is written, or nothing. A document that edit leaves
 	// as it is, is still made durable, so that a change that failed can be
 	// repeated. A step without Exists deletes the document with its tokens,
-	// rows and the counts of its keys. The counts of the account stay, with
+	// the counts of its keys and its rows, apart from those whose key begins
+	// with KeptPrefix. It writes Log and Rows, which have such keys, also if
+	// there was no document. The counts of the account stay, with
 	// those of store.Credited. A step that creates a document moves them to
 	// store.Closed and store.ClosedCredited, and adds them to what is there:
 	// the new account has used nothing. When Change returns, the step is
@@ -141,6 +145,9 @@ type Space struct {
 	// Zero is any.
 	Handle store.Handle
 }
+
+// KeptPrefix begins the keys of the rows that stay when their account is deleted.
+const KeptPrefix = "~"
 
 // Row is a row of a space.
 type Row struct {

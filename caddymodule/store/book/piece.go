@@ -17,7 +17,7 @@ import (
 )
 
 // Dump calls write with all that the engine keeps, with the recent calls that
-// are pending, and at the end with the counts of closed accounts. See Engine.Dump.
+// are pending, and at the end with the counts and credits of closed accounts. See Engine.Dump.
 func (b *Book) Dump(ctx context.Context, write func(Piece) error) error {
 	if err := b.activity.flush(ctx, ""); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (b *Book) Dump(ctx context.Context, write func(Piece) error) error {
 
 // Spaces returns the spaces with a name that can have rows at a time.
 func Spaces(now time.Time) []Space {
-	spaces := []Space{eventSpace, closedSpace, timezoneSpace}
+	spaces := []Space{eventSpace, closedSpace, movingSpace, timezoneSpace}
 	first, last := refusedDays(now)
 	for day := first; day <= last; day++ {
 		spaces = append(spaces, refusedSpace(day))
@@ -89,8 +89,10 @@ func newValue(of Space, key string) any {
 		return new(Credit)
 	case ofAccount && strings.HasPrefix(key, totalPrefix+" "):
 		return new(int64)
+	case of == movingSpace:
+		return new(time.Time)
 	case of == closedSpace:
-		return new(Closed)
+		return new(ClosedAccounts)
 	case of.Account == "" && strings.HasPrefix(of.Name, refusedPrefix):
 		return new(int64)
 	case of == eventSpace:

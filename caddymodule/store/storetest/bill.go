@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -13,13 +14,11 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// wantBills reads the bills of all accounts, in pages of several sizes.
+// wantBills reads the bills of all accounts, in pages of several sizes. Those of
+// one account are in the order of want.
 func (s *suite) wantBills(first, last calendar.Day, want ...book.Bill) {
 	s.Helper()
-	order := func(a, b book.Bill) int {
-		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(fmt.Sprint(!a.Closed), fmt.Sprint(!b.Closed)), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Endpoint, b.Endpoint))
-	}
-	slices.SortFunc(want, order)
+	slices.SortStableFunc(want, func(a, b book.Bill) int { return cmp.Compare(a.Account, b.Account) })
 	for _, size := range []int{1, 2, 100} {
 		var got []book.Bill
 		for after := ""; ; {
@@ -79,10 +78,10 @@ func (s *suite) credits() {
 		s.Helper()
 		wantKey(0, 5)
 		s.wantBills(old, day,
+			book.Bill{Account: "acc_1", Plan: "starter", Day: old, Endpoint: "convert", Calls: 4, Credited: 1},
+			book.Bill{Account: "acc_1", Plan: "starter", Day: day - 1, Endpoint: "convert", Calls: 7, Credited: 7},
 			book.Bill{Account: "acc_1", Plan: "starter", Day: day, Endpoint: "convert", Calls: 8, Credited: 5},
 			book.Bill{Account: "acc_1", Plan: "starter", Day: day, Endpoint: "rates", Calls: 3, Credited: 3},
-			book.Bill{Account: "acc_1", Plan: "starter", Day: day - 1, Endpoint: "convert", Calls: 7, Credited: 7},
-			book.Bill{Account: "acc_1", Plan: "starter", Day: old, Endpoint: "convert", Calls: 4, Credited: 1},
 			book.Bill{Account: "acc_2", Plan: "starter", Day: day, Endpoint: "convert", Calls: 1},
 		)
 	}
@@ -152,46 +151,58 @@ func (s *suite) creditsUnderLoad() {
 	s.wantError("a credit of no account", err, store.ErrNotFound)
 }
 
-// closedAccounts: what a closed account called stays, and the next account with
+// lives makes and closes accounts with the id acc_1, one after the other.
+type lives struct {
+	*suite
+	day  calendar.Day // on which they are closed
+	made int
+}
+
+func (l *lives) begin(plan string) store.Handle {
+	l.Helper()
+	l.made++
+	_, err := PutAccount(l.Context(), l.store.Book, store.Account{ID: "acc_1", Plan: plan, Label: "Ada", CreatedAt: l.now.Add(time.Duration(l.made))})
+	l.must(err)
+	grant, err := l.store.GrantAccount(l.Context(), "acc_1", true)
+	l.must(err)
+	return grant.Handle
+}
+
+func (l *lives) end(want int64) {
+	l.Helper()
+	l.must(l.store.CloseAccount(l.Context(), l.now, "acc_1", l.day-1, l.day, func(_ *book.Account, called []book.Bill) {
+		var calls int64
+		for _, bill := range called {
+			calls += bill.Calls - bill.Credited
+		}
+		if calls != want {
+			l.Errorf("closing an account: got %+v, want %d calls", called, want)
+		}
+	}))
+}
+
+func (l *lives) bill(plan string, closed bool, day calendar.Day, calls, credited int64) book.Bill {
+	b := book.Bill{Account: "acc_1", Plan: plan, Closed: closed, Day: day, Endpoint: "convert", Calls: calls, Credited: credited}
+	if !closed {
+		b.Label = "Ada"
+	}
+	return b
+}
+
+// closedAccounts: what each closed account called stays, and the next account with
 // its id has not used it. Calls that were in flight can still be given back.
 func (s *suite) closedAccounts() {
 	day := s.middleOfMonth()
 	old := day - 60
+	l := &lives{suite: s, day: day}
 	call := on(s.call("acc_1", "convert"), day)
-	begin := func(plan string) store.Handle {
-		s.Helper()
-		_, err := PutAccount(s.Context(), s.store.Book, store.Account{ID: "acc_1", Plan: plan, Label: "Ada", CreatedAt: s.now})
-		s.must(err)
-		grant, err := s.store.GrantAccount(s.Context(), "acc_1", true)
-		s.must(err)
-		return grant.Handle
-	}
-	end := func(want int64) {
-		s.Helper()
-		s.must(s.store.CloseAccount(s.Context(), s.now, "acc_1", day-1, day, func(_ *book.Account, called []book.Bill) {
-			var calls int64
-			for _, bill := range called {
-				calls += bill.Calls - bill.Credited
-			}
-			if calls != want {
-				s.Errorf("closing an account: got %+v, want %d calls", called, want)
-			}
-		}))
-	}
-	bill := func(plan string, closed bool, day calendar.Day, calls, credited int64) book.Bill {
-		b := book.Bill{Account: "acc_1", Plan: plan, Closed: closed, Day: day, Endpoint: "convert", Calls: calls, Credited: credited}
-		if !closed {
-			b.Label = "Ada"
-		}
-		return b
-	}
 	s.wantError("closing no account", s.store.CloseAccount(s.Context(), s.now, "acc_1", day, day, nil), store.ErrNotFound)
 	s.account("acc_10", "acc_unused")
 	s.must(s.store.CloseAccount(s.Context(), s.now, "acc_unused", day, day, func(*book.Account, []book.Bill) {}))
 	s.takeList(on(s.call("acc_10", "convert"), day), nil, true)
 	other := book.Bill{Account: "acc_10", Plan: "starter", Day: day, Endpoint: "convert", Calls: 1}
 
-	first := begin("starter")
+	first := l.begin("starter")
 	s.create(store.Key{ID: "key_1", Account: "acc_1", Kind: token.Key, Name: "ci", CreatedAt: s.now})
 	late := call
 	late.Handle = first
@@ -199,18 +210,18 @@ func (s *suite) closedAccounts() {
 	s.takeList(costing(byKey(call, "key_1"), 2), nil, true)
 	s.takeList(costing(on(call, old), 4), nil, true)
 	s.must(s.store.Engine.Credit(s.Context(), "acc_1", nil, day, "convert", 1))
-	end(6)
+	l.end(6)
 	s.must(s.store.Settle(s.Context(), late, 0))
-	s.wantBills(old, day, bill("starter", true, day, 6, 1), bill("starter", true, old, 4, 0), other)
+	s.wantBills(old, day, l.bill("starter", true, old, 4, 0), l.bill("starter", true, day, 6, 1), other)
 	s.restart()
-	s.wantBills(old, day, bill("starter", true, day, 6, 1), bill("starter", true, old, 4, 0), other)
+	s.wantBills(old, day, l.bill("starter", true, old, 4, 0), l.bill("starter", true, day, 6, 1), other)
 
-	call.Handle = begin("business")
+	call.Handle = l.begin("business")
 	s.takeList(costing(call, 3), limitList(), true, 17, 27, 37, 47)
 	s.wantUsed(byKey(call, "key_1"), 0)
 	check := func() {
 		s.Helper()
-		s.wantBills(old, day, bill("starter", true, day, 6, 1), bill("starter", true, old, 4, 0), bill("business", false, day, 3, 0), other)
+		s.wantBills(old, day, l.bill("starter", true, old, 4, 0), l.bill("starter", true, day, 6, 1), l.bill("business", false, day, 3, 0), other)
 		s.wantUsed(call, 3)
 	}
 	check()
@@ -218,15 +229,16 @@ func (s *suite) closedAccounts() {
 	check()
 	grant, err := s.store.GrantAccount(s.Context(), "acc_1", true)
 	s.must(err)
-	end(3)
-	call.Handle = begin("pro")
+	l.end(3)
+	call.Handle = l.begin("pro")
 	s.takeList(call, limitList(), true, 19, 29, 39, 49)
 	if late.Handle = grant.Handle; late.Handle != 0 {
 		s.must(s.store.Settle(s.Context(), late, 0)) // changes nothing
 	}
-	s.wantBills(old, day, bill("business", true, day, 9, 1), bill("business", true, old, 4, 0), bill("pro", false, day, 1, 0), other)
-	end(1)
-	s.wantBills(old, day, bill("pro", true, day, 10, 1), bill("pro", true, old, 4, 0), other)
+	closed := []book.Bill{l.bill("starter", true, old, 4, 0), l.bill("starter", true, day, 6, 1), l.bill("business", true, day, 3, 0)}
+	s.wantBills(old, day, append(closed, l.bill("pro", false, day, 1, 0), other)...)
+	l.end(1)
+	s.wantBills(old, day, append(closed, l.bill("pro", true, day, 1, 0), other)...)
 	page, next, err := s.store.Bills(s.Context(), "acc_1", 1, old, day)
 	if s.must(err); len(page) != 1 || page[0] != other || next != "" {
 		s.Errorf("bills after acc_1: got %+v, next %q", page, next)
@@ -243,5 +255,108 @@ func (s *suite) closedAccounts() {
 	}
 	if counts != 4 {
 		s.Errorf("a dump has %d counts of the closed account, want those of two days, of the closed ones before and a credit", counts)
+	}
+}
+
+// closedAgain: accounts of one id are told apart also if they have the same plan and
+// day, if one without calls is between them, and if days follow each other.
+func (s *suite) closedAgain() {
+	day := s.middleOfMonth()
+	l := &lives{suite: s, day: day}
+	call := on(s.call("acc_1", "convert"), day)
+	call.Handle = l.begin("pro")
+	s.takeList(call, nil, true)
+	l.end(1)
+	l.begin("pro") // without calls
+	l.end(0)
+	closed := []book.Bill{l.bill("pro", true, day, 1, 0)}
+	s.wantBills(day, day, closed...)
+	l.day++
+	call.Handle = l.begin("pro")
+	s.takeList(costing(call, 2), nil, true)
+	s.takeList(costing(on(call, day+1), 3), nil, true)
+	s.wantBills(day, day+1, append(closed, l.bill("pro", false, day, 2, 0), l.bill("pro", false, day+1, 3, 0))...)
+	l.end(5)
+	call.Handle = l.begin("business")
+	s.takeList(costing(on(call, day+1), 4), nil, true)
+	s.takeList(costing(on(call, day+3), 5), nil, true)
+	closed = append(closed, l.bill("pro", true, day, 2, 0), l.bill("pro", true, day+1, 3, 0))
+	s.wantBills(day, day+3, append(closed, l.bill("business", false, day+1, 4, 0), l.bill("business", false, day+3, 5, 0))...)
+	l.day = day + 3
+	l.end(5)
+	call.Handle = l.begin("free")
+	s.takeList(on(call, day+3), nil, true)
+	s.restart()
+	closed = append(closed, l.bill("business", true, day+1, 4, 0), l.bill("business", true, day+3, 5, 0))
+	s.wantBills(day, day+3, append(closed, l.bill("free", false, day+3, 1, 0))...)
+}
+
+// closedCredits: a credit of a closed account is made once, and gives back what the
+// accounts with the id called on the day, those that were made last first.
+func (s *suite) closedCredits() {
+	day := s.middleOfMonth()
+	old := day - 60
+	l := &lives{suite: s, day: day}
+	call := on(s.call("acc_1", "convert"), day)
+	recorded := 0
+	credit := func(id string, day calendar.Day, calls, want int64) {
+		s.Helper()
+		made, err := s.store.Credit(s.Context(), s.now, "acc_1", id, []book.Credit{{Day: day, Endpoint: "convert", Calls: calls}}, func(a *book.Account, _ []book.Credit) {
+			recorded++
+			a.Record(s.entry("acc_1", 0))
+		})
+		if err != nil || len(made) != 1 || made[0].Credited != want {
+			s.Errorf("credit %s of %d: got %+v, %v, want %d", id, calls, made, err, want)
+		}
+	}
+	refused := func(what, account, id string, calls int64, want error) {
+		s.Helper()
+		_, err := s.store.Credit(s.Context(), s.now, account, id, []book.Credit{{Day: day, Endpoint: "convert", Calls: calls}}, func(*book.Account, []book.Credit) {})
+		s.wantError(what, err, want)
+	}
+	l.begin("starter")
+	s.takeList(costing(call, 6), nil, true)
+	s.takeList(costing(on(call, old), 4), nil, true)
+	credit("credit_1", day, 1, 1)
+	l.end(5)
+	credit("credit_1", day, 1, 1)
+	credit("credit_2", day, 2, 2)
+	credit("credit_2", day, 2, 2)
+	credit("credit_3", old, 100, 4)
+	refused("another credit with the id", "acc_1", "credit_2", 3, book.ErrOtherCredit)
+	refused("a credit of no account", "acc_none", "credit_2", 3, store.ErrNotFound)
+	s.wantError("a reset of a closed account", s.store.Reset(s.Context(), s.now, "acc_1", "", day, nil), store.ErrNotFound)
+	starter := func(credited int64) []book.Bill {
+		return []book.Bill{l.bill("starter", true, old, 4, 4), l.bill("starter", true, day, 6, credited)}
+	}
+	s.wantBills(old, day, starter(3)...)
+	s.restart()
+	s.wantBills(old, day, starter(3)...)
+
+	call.Handle = l.begin("business")
+	s.takeList(costing(call, 3), limitList(), true, 17, 27, 37, 47)
+	credit("credit_2", day, 2, 2) // made for the account before
+	credit("credit_4", old, 1, 0)
+	credit("credit_5", day, 2, 2)
+	s.wantUsed(call, 1)
+	credit("credit_6", day, 2, 2)
+	s.wantBills(old, day, append(starter(4), l.bill("business", false, day, 3, 3))...)
+	l.end(0)
+	call.Handle = l.begin("pro")
+	s.takeList(costing(call, 5), limitList(), true, 15, 25, 35, 45)
+	s.must(s.store.Reset(s.Context(), s.now, "acc_1", "", day, func(*book.Account, []book.Credit) {}))
+	s.takeList(costing(call, 5), limitList(), true, 15, 25, 35, 45)
+	l.end(5)
+	credit("credit_7", day, 6, 6)
+	business := l.bill("business", true, day, 3, 3)
+	s.wantBills(old, day, append(starter(5), business, l.bill("pro", true, day, 10, 10))...)
+	l.begin("free")
+	credit("credit_8", day, 100, 1)
+	credit("credit_9", day, 100, 0)
+	s.restart()
+	s.wantBills(old, day, append(starter(6), business, l.bill("pro", true, day, 10, 10))...)
+	entries, err := s.store.Entries(s.Context(), store.EntryID{}, store.EntryID{}, false, 100)
+	if s.must(err); recorded != 9 || len(entries) != recorded {
+		s.Errorf("%d credits were recorded, and the log has %d", recorded, len(entries))
 	}
 }

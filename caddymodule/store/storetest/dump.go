@@ -97,7 +97,17 @@ func (s *suite) fill() {
 	for _, account := range []string{"acc_closed", "acc_again"} {
 		s.must(s.store.CloseAccount(s.Context(), s.now, account, s.today, s.today, func(*book.Account, []book.Bill) {}))
 	}
-	s.account("acc_again")
+	for life := range 2 { // with Closed.Before
+		again := store.Account{ID: "acc_again", Plan: "starter", CreatedAt: s.now.Add(time.Duration(life+1) * time.Millisecond)}
+		_, err := PutAccount(s.Context(), s.store.Book, again)
+		s.must(err)
+		if life == 0 {
+			s.takeList(s.call("acc_again", "rates"), nil, true)
+			s.must(s.store.CloseAccount(s.Context(), s.now, "acc_again", s.today, s.today, func(*book.Account, []book.Bill) {}))
+		}
+	}
+	_, err = s.store.Credit(s.Context(), s.now, "acc_closed", "credit_2", credit, func(*book.Account, []book.Credit) {})
+	s.must(err)
 	for i := range 20 {
 		record := s.record("acc_1", i-20)
 		record.Key, record.From = plain.ID, netip.MustParseAddr("192.0.2.1")
@@ -139,7 +149,7 @@ func (s *suite) dump() {
 		kind, _, _ := strings.Cut(text, ":")
 		kinds[kind]++
 	}
-	if got := fmt.Sprint(kinds); got != `map[{"account":4 {"audit":3 {"count":9 {"row":16]` {
+	if got := fmt.Sprint(kinds); got != `map[{"account":4 {"audit":3 {"count":9 {"row":19]` {
 		s.Errorf("got %s pieces:\n%s", got, strings.Join(want, "\n"))
 	}
 	stop, calls := errors.New("stop"), 0

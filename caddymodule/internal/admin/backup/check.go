@@ -60,10 +60,13 @@ func check(p book.Piece) error {
 		c.names("endpoint", value.Endpoint)
 		c.number("number of calls", value.Day, value.Calls)
 		c.number("number of calls", value.Day, value.Credited)
-	case *book.Closed:
+	case *book.ClosedAccounts:
 		c.account(p.Row.Key)
-		c.names("plan", value.Plan)
-		c.times(value.At)
+		c.closed(*value)
+	case *time.Time:
+		account, _, _ := strings.Cut(p.Row.Key, " ")
+		c.account(account)
+		c.times(*value)
 	case *int64:
 		if p.Space.Account != "" {
 			c.credited(p.Row.Key, *value)
@@ -134,6 +137,20 @@ func (c *checker) calls(calls []store.Record) {
 		c.optional("code", calls[i].Code)
 		c.times(calls[i].At)
 		c.valid(100 <= calls[i].Status && calls[i].Status <= 999, "status", calls[i].Status)
+	}
+}
+
+func (c *checker) closed(list book.ClosedAccounts) {
+	c.valid(len(list) > 0, "number of closed accounts", len(list))
+	for _, closed := range list {
+		c.names("plan", closed.Plan)
+		c.times(closed.At, closed.CreatedAt)
+		c.number("number of calls", closed.Day, 0)
+		for _, called := range closed.Before {
+			c.names("endpoint", called.Endpoint)
+			c.number("number of calls", called.Day, called.Calls)
+			c.number("number of calls", called.Day, called.Credited)
+		}
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
@@ -53,7 +55,8 @@ func (with *session) setAccount(ctx context.Context, a *book.Account, set api.Ac
 	action, old, before := api.AccountSet, a.Label, any(accountEntry(a.Account, false))
 	if !a.Exists {
 		action, before = api.AccountCreate, nil
-		a.Exists, a.Plan, a.CreatedAt = true, policy.FreePlan, round(with.now)
+		// What is not shown of the time tells the accounts apart that had the id.
+		a.Exists, a.Plan, a.CreatedAt = true, policy.FreePlan, round(with.now).Add(rand.N(time.Millisecond))
 	}
 	if set.Label != nil {
 		a.Label = cleanName(*set.Label)

@@ -57,7 +57,8 @@ func (s *server) registerUsage(router huma.API) {
 		OperationID: "credit-usage", Method: http.MethodPost, Path: "/tollgate/accounts/{account}/credits", Tags: []string{"usage"}, DefaultStatus: http.StatusCreated,
 		Summary: "Give calls of a day back",
 		Description: "The calls are given back in every limit of that day and month, also in those of keys, but not more than were made and not given back before. " +
-			"The count of calls stays, for bills. Paces do not change. A request that is repeated with the same id gives nothing back again.",
+			"The count of calls stays, for bills. Paces do not change. A request that is repeated with the same id gives nothing back again. " +
+			"The calls can be those of closed accounts with the id: calls of the newest account are given back first.",
 	}, http.StatusConflict), answer(s, s.creditUsage))
 }
 

@@ -22,7 +22,14 @@ local first = 6 + months + 2 * fields
 local last = first + 4 * ARGV[first - 1] - 1
 if not expected(first, last) then return {2, now} end
 
-if fields > 0 then redis.call('HSET', KEYS[4], unpack(ARGV, 5 + months, first - 2)) end
+if fields > 0 then
+	redis.call('HSET', KEYS[4], unpack(ARGV, 5 + months, first - 2))
+else -- the account is deleted
+	for _, key in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+		if string.sub(key, 1, 1) ~= '~' then remove(key) end
+	end
+	expire()
+end
 write(first, last)
 local moved = 2 * months
 -- One call for all of them: an account with another id has none.

@@ -1,13 +1,13 @@
 #!lua
 -- Credits calls of an endpoint on a day: raises what is credited to a total, by
 -- at most what the account has used, and lowers the counters of the account and
--- of its keys by as much. None falls below zero.
+-- of its keys by as much. None falls below zero. What is missing are calls of
+-- closed accounts.
 --
--- KEYS: the account, what is credited in the month, the counts of the account,
--- those of its keys.
+-- KEYS: what is credited in the month, what closed accounts used, what they were
+-- credited, the counts of the account, those of its keys.
 -- ARGV: day, endpoint, total, expiry of counts.
 
-if redis.call('EXISTS', KEYS[1]) == 0 then return {0} end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local day, name = ARGV[1] .. ':', ARGV[1] .. ':' .. ARGV[2]
@@ -16,11 +16,20 @@ local function text(number) return string.format('%.0f', number) end
 
 local function read(key, name) return tonumber(redis.call('HGET', key, name) or 0) end
 
-local credited = read(KEYS[2], name)
-local back = math.max(0, math.min(ARGV[3] - credited, read(KEYS[3], name)))
-redis.call('HSET', KEYS[2], name, text(credited + back))
-redis.call('EXPIREAT', KEYS[2], ARGV[4])
-for n = 3, #KEYS do
+local function raise(key, more)
+	redis.call('HSET', key, name, text(read(key, name) + more))
+	redis.call('EXPIREAT', key, ARGV[4])
+end
+
+local missing = math.max(0, ARGV[3] - read(KEYS[1], name) - read(KEYS[3], name))
+local back = math.min(missing, read(KEYS[4], name))
+local closed = math.min(missing - back, read(KEYS[2], name))
+if back > 0 then raise(KEYS[1], back) end
+if closed > 0 then
+	raise(KEYS[2], -closed)
+	raise(KEYS[3], closed)
+end
+for n = 4, #KEYS do
 	local key = KEYS[n]
 	local own = math.min(back, read(key, name))
 	if own > 0 then

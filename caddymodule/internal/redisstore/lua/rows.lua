@@ -28,6 +28,18 @@ local function remove(key)
 	redis.call('ZREM', KEYS[3], key)
 end
 
+-- The space expires with its last row.
+local function expire()
+	local latest = tonumber(redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')[2])
+	for n = 1, 3 do
+		if latest == math.huge then
+			redis.call('PERSIST', KEYS[n])
+		elseif latest then
+			redis.call('PEXPIREAT', KEYS[n], string.format('%.0f', latest))
+		end
+	end
+end
+
 local function write(first, last)
 	if last < first then return end
 	-- Some expired rows at a time: a script blocks all calls while it runs.
@@ -43,13 +55,5 @@ local function write(first, last)
 			redis.call('ZADD', KEYS[3], ARGV[n + 3], key)
 		end
 	end
-	-- The space expires with its last row.
-	local latest = tonumber(redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')[2])
-	for n = 1, 3 do
-		if latest == math.huge then
-			redis.call('PERSIST', KEYS[n])
-		elseif latest then
-			redis.call('PEXPIREAT', KEYS[n], string.format('%.0f', latest))
-		end
-	end
+	expire()
 end
