@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -35,7 +34,7 @@ to standard error, and exits with status 1. Exits with status 2 if the command
 line is invalid.`,
 		CobraFunc: func(c *cobra.Command) {
 			c.AddCommand(terminal.Manpage())
-			cli.Add(c, AdminClient, time.Now)
+			cli.Add(c, AdminClient)
 			c.AddCommand(backupCommand(), restoreCommand(), checkCommand())
 			ExitOnMisuse(c)
 		},

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -310,7 +309,7 @@ func TestCommands(t *testing.T) {
 			}
 			found++
 			root := &cobra.Command{Use: "tollgate"}
-			cli.Add(root, func(string) (*client.Client, error) { return nil, nil }, time.Now)
+			cli.Add(root, func(string) (*client.Client, error) { return nil, nil })
 			command, rest, err := root.Find(strings.Fields(text))
 			if err == nil {
 				err = command.ParseFlags(rest)

@@ -11,6 +11,7 @@ type Plans struct {
 	Plans     []Plan     `json:"plans" nullable:"false" doc:"All plans, in the order of the configuration."`
 	Endpoints []Endpoint `json:"endpoints" nullable:"false" doc:"All endpoints, in the order of the configuration."`
 	Timezone  string     `json:"timezone" doc:"The IANA zone whose midnight ends days and months."`
+	Day       string     `json:"day" format:"date" doc:"The current day, in this zone and by the clock of the gate."`
 }
 
 // Plan has the limits of its accounts. A plan without endpoints gives no

@@ -30,9 +30,9 @@ const timeout = 30 * time.Second
 // or at the default address for "".
 type Connect func(address string) (*client.Client, error)
 
-// Add adds the commands and their common flags to parent. now is the clock.
-func Add(parent *cobra.Command, connect Connect, now func() time.Time) {
-	t := &tool{connect: connect, now: now}
+// Add adds the commands and their common flags to parent.
+func Add(parent *cobra.Command, connect Connect) {
+	t := &tool{connect: connect}
 	parent.Args, parent.RunE = cobra.ArbitraryArgs, missing
 	// Few values are files; those say so. The commands below inherit it.
 	parent.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
@@ -83,7 +83,6 @@ func group(name, short string) *cobra.Command {
 // tool has the common flags.
 type tool struct {
 	connect Connect
-	now     func() time.Time
 	address string
 	json    bool
 }

@@ -43,7 +43,7 @@ func (s *shell) run(t *testing.T, args ...string) (stdout, stderr string, err er
 			return nil, errors.New("no such address: " + address)
 		}
 		return client.New(s.base, controltest.Secret)
-	}, s.Now)
+	})
 	var out, complaints bytes.Buffer
 	root.SetIn(strings.NewReader(s.input))
 	root.SetOut(&out)

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -106,7 +105,7 @@ func TestCompletionWithoutGate(t *testing.T) {
 	defer listener.Close()
 	var out, complaints strings.Builder
 	root := &cobra.Command{Use: "tollgate"}
-	cli.Add(root, func(string) (*client.Client, error) { return client.New("http://"+listener.Addr().String(), "") }, time.Now)
+	cli.Add(root, func(string) (*client.Client, error) { return client.New("http://"+listener.Addr().String(), "") })
 	root.SetOut(&out)
 	root.SetErr(&complaints)
 	root.SetArgs([]string{cobra.ShellCompRequestCmd, "account", "show", ""})

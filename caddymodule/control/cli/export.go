@@ -36,7 +36,7 @@ func (t *tool) exportUsage() *cobra.Command {
 		Use: "export --month <month>", Short: "Exports what all accounts called in a month, for billing", Args: misuse.Arguments(0),
 		Long: "Writes one row for each account, day and endpoint with calls, account by account. Calls are counted by their cost. " +
 			"Credited is how many of them were given back by usage credit and usage reset: the audit log says by whom and why. " +
-			"Closed accounts are among the rows. " +
+			"Closed accounts are among the rows, also several of one id. " +
 			"Days are those of the gate's time zone. The rows of today are not final. A month that has not begun is refused.",
 		Example: "caddy tollgate usage export --month 2026-11 --output 2026-11.csv",
 	}
@@ -47,9 +47,9 @@ func (t *tool) exportUsage() *cobra.Command {
 	_ = c.MarkFlagRequired("month")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		first, err := t.parseMonth(month)
+		first, err := time.Parse(monthLayout, month)
 		if err != nil {
-			return err
+			return misuse.Errorf("invalid --month %q: want a month such as 2026-11", month)
 		}
 		if t.json && !c.Flags().Changed("format") {
 			format = "json"
@@ -58,7 +58,7 @@ func (t *tool) exportUsage() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := t.begun(c.Context(), gate, first); err != nil {
+		if err := checkMonth(c.Context(), gate, first); err != nil {
 			return err
 		}
 		return write(c, output, func(ctx context.Context, w io.Writer) error {
@@ -71,29 +71,27 @@ func (t *tool) exportUsage() *cobra.Command {
 	return c
 }
 
-// parseMonth returns the first day of a month. It refuses one whose first days
-// the gate has deleted, because a bill needs all of them.
-func (t *tool) parseMonth(text string) (time.Time, error) {
-	first, err := time.Parse(monthLayout, text)
-	switch {
-	case err != nil:
-		return first, misuse.Errorf("invalid --month %q: want a month such as 2026-11", text)
-	case first.Before(t.now().AddDate(0, 0, 1-countDays)):
-		return first, misuse.Errorf("--month %s is too long ago: the gate keeps counts for %d days", text, countDays)
-	}
-	return first, nil
-}
-
-// begun refuses a month that has not begun in the time zone of the gate: its
-// export would look like that of a month without calls.
-func (t *tool) begun(ctx context.Context, gate *client.Client, first time.Time) error {
+// checkMonth refuses a month that has not begun by the clock of the gate: its export
+// would look like that of a month without calls. It also refuses one whose first
+// days the gate has deleted, because a bill needs all of them.
+func checkMonth(ctx context.Context, gate *client.Client, first time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	zone, err := zoneOf(ctx, gate)
-	if err == nil && zone.At(t.now()).Day < calendar.UTCDay(first) {
-		return misuse.Errorf("--month %s has not begun in the gate's time zone", first.Format(monthLayout))
+	plans, err := gate.Plans(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	today, err := calendar.ParseDay(plans.Day)
+	month := first.Format(monthLayout)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the day of the gate: %w", err)
+	case calendar.UTCDay(first) > today:
+		return misuse.Errorf("--month %s has not begun in the gate's time zone", month)
+	case calendar.UTCDay(first) <= today-countDays:
+		return misuse.Errorf("--month %s is too long ago: the gate keeps counts for %d days", month, countDays)
+	}
+	return nil
 }
 
 // rowsOf reads the rows of the month that begins on a day. It keeps one page in

@@ -132,6 +132,32 @@ acc_1    convert   2126-11-30  2      2         x1
 	}
 }
 
+// TestCreditOfLess: a credit that gives less back than asked says so, also one that
+// gives nothing back and one of a closed account.
+func TestCreditOfLess(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.ok(t, "account", "set", "acc_1", "--plan", "business", "--label", "Ada")
+	s.take(t, "acc_1", "convert", 500)
+	said := func(want string, args ...string) {
+		t.Helper()
+		out, complaints, err := s.run(t, append([]string{"usage", "credit"}, args...)...)
+		if err != nil || complaints != want || !strings.Contains(out, "convert") {
+			t.Errorf("got %v, %q and %q, want %q", err, out, complaints, want)
+		}
+	}
+	said("", "Ada", "convert", "100", "--json")
+	said("Gave back 400 of 9999 calls: no more calls of convert on 2126-11-20 are left to give back.\n", "Ada", "convert", "9999", "--json")
+	said("Gave back 0 of 1 calls: no more calls of convert on 2126-11-20 are left to give back.\n", "acc_1", "convert", "1")
+	s.take(t, "acc_1", "convert", 2)
+	s.ok(t, "account", "delete", "acc_1")
+	said("", "acc_1", "convert", "1", "--id", "one")
+	said("Gave back 1 of 2 calls: no more calls of convert on 2126-11-20 are left to give back.\n", "acc_1", "convert", "2", "--id", "two")
+	if _, complaints, err := s.run(t, "usage", "credit", "acc_2", "convert", "1"); err == nil || !strings.Contains(complaints, "there is no account with this id or label") {
+		t.Errorf("no such account: got %v, %q", err, complaints)
+	}
+}
+
 // TestExportInterrupted interrupts an export while it waits for the gate. It
 // leaves no file. It is not parallel, because the signal is for the process.
 func TestExportInterrupted(t *testing.T) {
@@ -142,7 +168,7 @@ func TestExportInterrupted(t *testing.T) {
 	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/tollgate/plans" {
 			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprint(w, `{"plans":[],"endpoints":[],"timezone":"UTC"}`)
+			fmt.Fprint(w, `{"plans":[],"endpoints":[],"timezone":"UTC","day":"2026-11-20"}`)
 			return
 		}
 		if err := process.Signal(syscall.SIGTERM); err != nil {
@@ -154,9 +180,9 @@ func TestExportInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	var complaints strings.Builder
 	root := &cobra.Command{Use: "tollgate", SilenceUsage: true}
-	cli.Add(root, func(string) (*client.Client, error) { return client.New(gate.URL, "") }, time.Now)
+	cli.Add(root, func(string) (*client.Client, error) { return client.New(gate.URL, "") })
 	root.SetErr(&complaints)
-	root.SetArgs([]string{"usage", "export", "--month", time.Now().UTC().Format("2006-01"), "--output", filepath.Join(dir, "month.csv")})
+	root.SetArgs([]string{"usage", "export", "--month", "2026-11", "--output", filepath.Join(dir, "month.csv")})
 	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(complaints.String(), "terminated") {
 		t.Errorf("got %v, %s", err, &complaints)
 	}

@@ -71,7 +71,8 @@ func (t *tool) creditUsage() *cobra.Command {
 		Use: "credit <account> <endpoint> <calls>", Short: "Gives calls of a day back", Args: misuse.Arguments(3),
 		Long: "Gives calls of a day back in every limit of that day and month, those of keys included, but not more than were made " +
 			"and not given back before. The count of calls stays: usage export shows them as credited. " +
-			"With the same --id, a command that is repeated gives nothing back again.",
+			"With the same --id, a command that is repeated gives nothing back again. " +
+			"Calls of a closed account are given back as well, by its id.",
 		Example:           "caddy tollgate usage credit acc_1 convert 500 --day 2026-11-20 --reason 'outage of the rates'",
 		ValidArgsFunction: t.complete(accounts, endpoints),
 	}
@@ -82,7 +83,7 @@ func (t *tool) creditUsage() *cobra.Command {
 		if credit.Calls, err = parseCalls("number of calls", args[2], ""); err != nil {
 			return made, err
 		}
-		account, err := accountOf(ctx, gate, args[0])
+		account, known, err := resolve(ctx, gate, args[0], false)
 		if err != nil {
 			return made, err
 		}
@@ -91,8 +92,14 @@ func (t *tool) creditUsage() *cobra.Command {
 			credit.ID = rand.Text()
 		}
 		made, err = gate.Credit(ctx, account, credit)
-		if errors.Is(err, client.ErrUnreachable) {
+		switch {
+		case errors.Is(err, api.ErrNotFound) && !known: // nor was it closed
+			err = errUnknownAccount
+		case errors.Is(err, client.ErrUnreachable):
 			err = fmt.Errorf("%w. If it is not known whether the calls were given back, repeat the command with --id %s", err, credit.ID)
+		case err == nil && made.Credited < made.Calls:
+			_, _ = fmt.Fprintf(c.ErrOrStderr(), "Gave back %d of %d calls: no more calls of %s on %s are left to give back.\n",
+				made.Credited, made.Calls, plain(made.Endpoint), made.Day)
 		}
 		return made, err
 	}, func(table io.Writer, made api.Credit) {

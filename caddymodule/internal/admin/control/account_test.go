@@ -44,12 +44,12 @@ func TestPlans(t *testing.T) {
 		`"endpoints":[{"name":"currencies","method":"GET","path":"/api/currencies","ability":"currencies","cost":1,"cost_header":null,"cost_member":null},` +
 		`{"name":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","ability":"convert","cost":5,"cost_header":null,"cost_member":null},` +
 		`{"name":"batch","method":"POST","path":"/api/convert/batch","ability":"convert","cost":1,"cost_header":null,"cost_member":"conversions"},` +
-		`{"name":"usage","method":"GET","path":"/api/usage","ability":"usage","cost":1,"cost_header":null,"cost_member":null}],"timezone":"Europe/Berlin"}` + "\n"
+		`{"name":"usage","method":"GET","path":"/api/usage","ability":"usage","cost":1,"cost_header":null,"cost_member":null}],"timezone":"Europe/Berlin","day":"2126-11-20"}` + "\n"
 	if got := g.call(t, "GET", "/tollgate/plans", "").Body.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	g.Configure(t, policy.Config{})
-	const empty = `{"plans":[],"endpoints":[],"timezone":"UTC"}` + "\n"
+	const empty = `{"plans":[],"endpoints":[],"timezone":"UTC","day":"2126-11-20"}` + "\n"
 	if got := g.call(t, "GET", "/tollgate/plans", "").Body.String(); got != empty {
 		t.Errorf("after a reload: got %s, want %s", got, empty)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -18,18 +19,18 @@ import (
 func (s *server) registerPlans(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-plans", Method: http.MethodGet, Path: "/tollgate/plans", Tags: []string{"plans"},
-		Summary:     "Show the plans, the endpoints and the time zone that the gate is configured with",
+		Summary:     "Show the plans, the endpoints and the time zone that the gate is configured with, and its day",
 		Description: "Only the configuration changes them, not this API.",
 	}), func(ctx context.Context, _ *struct{}) (*reply[api.Plans], error) {
 		if _, err := s.backend.Book(); errors.Is(err, store.ErrOpening) {
 			return nil, s.refuse(ctx, err)
 		}
-		return &reply[api.Plans]{showPlans(s.backend.Policy())}, nil
+		return &reply[api.Plans]{showPlans(s.backend.Policy(), s.backend.Now())}, nil
 	})
 }
 
-func showPlans(p *policy.Policy) api.Plans {
-	shown := api.Plans{Plans: []api.Plan{}, Endpoints: []api.Endpoint{}, Timezone: p.Calendar.Zone()}
+func showPlans(p *policy.Policy, now time.Time) api.Plans {
+	shown := api.Plans{Plans: []api.Plan{}, Endpoints: []api.Endpoint{}, Timezone: p.Calendar.Zone(), Day: p.Calendar.At(now).Day.String()}
 	for _, e := range p.Endpoints {
 		endpoint := api.Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: e.Ability, Cost: e.Cost}
 		if e.CostHeader != "" {
