@@ -30,7 +30,7 @@ const maxNesting = 64
 func (c *Call) readCost() *refusal.Refusal {
 	c.cost = 1
 	if err := c.readRooms(); err != nil {
-		return c.gate.storeFailed(err, c.logAttrs()...)
+		return c.gate.storeFailed(err, c.credential.IsIdentity(), c.logAttrs()...)
 	}
 	if slices.ContainsFunc(c.rooms, func(room store.Room) bool { return room.Remaining < c.cost }) {
 		return c.exceeded()

@@ -89,7 +89,7 @@ func (g *Gate) Explain(ctx context.Context, q Question) (api.Explanation, error)
 		shadow := !g.enforces(nil)
 		x.Passes = shadow && !g.enforces(d.Endpoint) && quiet.passRefused(r, &d)
 		f = d.refusal // mode shadow may find another one
-		x.Status, x.Code, x.Message, last.Message = &f.Status, &f.Code, f.Message, cmp.Or(q.why(f.Reason), f.Message)
+		x.Status, x.Code, x.Message, last.Message = &f.Status, &f.Code, f.Message, cmp.Or(q.why(f), f.Message)
 		if f.RetryAfter > 0 {
 			x.RetryAfter = &f.RetryAfter
 		}
@@ -183,9 +183,12 @@ func (q *Question) steps(d *decision) []api.ExplainedStep {
 }
 
 // why is the reason of an invalid token in words, or "". Clients do not see it.
-func (q *Question) why(reason store.NoGrant) string {
-	const same = " Clients see the same answer for all tokens that are not valid."
-	switch reason {
+func (q *Question) why(f *refusal.Refusal) string {
+	same := ""
+	if f.Message == refusal.InvalidToken.Message {
+		same = " Clients see the same answer for all tokens that are not valid."
+	}
+	switch f.Reason {
 	case store.Revoked:
 		return "The key was revoked at " + inUTC(q.Key.RevokedAt) + "." + same
 	case store.Expired:
@@ -277,7 +280,7 @@ func (s *silent) Grant(_ context.Context, _ token.Hash, now time.Time) (store.Gr
 		why = store.Disabled
 	}
 	if why != "" {
-		return store.Grant{}, why
+		return store.Grant{}, refusal.Ended(why, key == nil && s.policy.Identity != nil)
 	}
 	grant := store.Grant{Account: account.ID, Plan: account.Plan, Overrides: account.Overrides}
 	if key == nil {

@@ -172,3 +172,15 @@ func TestExplainIgnoresWhoAsks(t *testing.T) {
 		t.Errorf("got %+v, %v, enrolled %v", got, err, w.enrolled)
 	}
 }
+
+// TestExplainIdentity: with the option identity, an account without a key has sent no
+// token.
+func TestExplainIdentity(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *policy.Config) { c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}"} })
+	question := gate.Question{Method: "GET", Target: convert, Account: &store.Account{ID: "acc_1", Plan: "small", Disabled: true}}
+	got, err := w.gate.Explain(t.Context(), question)
+	if err != nil || got.Message != "The account is disabled or was deleted." || got.Steps[len(got.Steps)-1].Message != "The account acc_1 is disabled." {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

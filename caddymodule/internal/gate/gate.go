@@ -242,7 +242,7 @@ func (c *Call) take() *refusal.Refusal {
 	if err != nil {
 		// Nothing is given back: the call may not be counted.
 		c.rooms = nil
-		return c.gate.storeFailed(err, c.logAttrs()...)
+		return c.gate.storeFailed(err, c.credential.IsIdentity(), c.logAttrs()...)
 	}
 	c.rooms = rooms
 	if !admitted {

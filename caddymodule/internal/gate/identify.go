@@ -31,7 +31,7 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 		}
 	}
 	if err != nil {
-		d.refusal = g.storeFailed(err)
+		d.refusal = g.storeFailed(err, by.IsIdentity())
 		if d.account = grant.Account; d.account != "" {
 			g.Server.Ended(r, grant.Account, grant.Key)
 		}
@@ -90,22 +90,22 @@ func (c *Call) renew(fresh bool) *refusal.Refusal {
 	now := c.gate.Now()
 	grant, err := c.credential.Grant(c.request.Context(), c.store, now, fresh)
 	if c.unconfirmed = err != nil; c.unconfirmed {
-		return c.gate.storeFailed(err)
+		return c.gate.storeFailed(err, c.credential.IsIdentity())
 	}
 	c.grant, c.began, c.rooms = grant, now, nil
 	return nil
 }
 
 // storeFailed returns the refusal for an error of the store, or the error if it
-// is a refusal. It logs the error, with the attrs of the request, if the store
-// has failed.
-func (g *Gate) storeFailed(err error, attrs ...slog.Attr) *refusal.Refusal {
+// is a refusal. identity tells that the request had no token. It logs the error,
+// with the attrs of the request, if the store has failed.
+func (g *Gate) storeFailed(err error, identity bool, attrs ...slog.Attr) *refusal.Refusal {
 	if f, ok := err.(*refusal.Refusal); ok {
 		return f
 	}
 	switch {
 	case errors.Is(err, store.ErrNoGrant), errors.Is(err, store.ErrNotFound): // the account was deleted
-		return refusal.Ended(err)
+		return refusal.Ended(err, identity)
 	case errors.Is(err, store.ErrChanged):
 		return refusal.Changed
 	}

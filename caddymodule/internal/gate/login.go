@@ -62,7 +62,7 @@ func (g *Gate) reserveAttempt(w http.ResponseWriter, r *http.Request, d *decisio
 	limiter, err := g.Limiter()
 	if err != nil {
 		g.Server.CountLogin(outcome.LoginUnavailable)
-		return nil, g.storeFailed(err)
+		return nil, g.storeFailed(err, false)
 	}
 	limits := g.Policy.LoginLimits
 	limits.Strict = d.Strict

@@ -30,7 +30,7 @@ func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
 	})
 	if err != nil {
 		c.refund() // the gate itself has failed
-		return c.refuse(w, c.gate.storeFailed(err, c.logAttrs()...))
+		return c.refuse(w, c.gate.storeFailed(err, c.credential.IsIdentity(), c.logAttrs()...))
 	}
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)

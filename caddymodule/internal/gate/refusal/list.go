@@ -21,6 +21,8 @@ var (
 	// InvalidToken is for tokens that are unknown, expired, revoked or of a
 	// disabled account, so that a client cannot tell these cases apart.
 	InvalidToken = fixed(http.StatusUnauthorized, "invalid_token", "The token is not valid. It may be mistyped, expired or revoked.", outcome.Unauthenticated, challenge(`, error="invalid_token"`))
+	// EndedAccount is for an account that was found without a token.
+	EndedAccount = fixed(http.StatusUnauthorized, "invalid_token", "The account is disabled or was deleted.", outcome.Unauthenticated, challenge(`, error="invalid_token"`))
 	// NoBearer is for an Authorization without a Bearer token.
 	NoBearer   = fixed(http.StatusUnauthorized, "unauthenticated", "The Authorization header has no Bearer token. Write the word Bearer and one space in front of the token.", outcome.Unauthenticated, challenge(""))
 	ManyTokens = fixed(http.StatusBadRequest, "invalid_request", "Send exactly one token, in one header, and none in the query.", outcome.Malformed, challenge(`, error="invalid_request"`))
@@ -43,19 +45,23 @@ var (
 	InvalidDays      = fixed(http.StatusBadRequest, "invalid_request", "Send the query parameter days once, as a whole number from 1 to 90.", outcome.Malformed)
 )
 
-// Ended returns InvalidToken with the reason in an error of the store, which
-// clients do not see.
-func Ended(err error) *Refusal {
-	why := store.WhyNoGrant(err)
-	if why == "" {
-		return InvalidToken
+// Ended returns InvalidToken, or EndedAccount for an identity, with the reason in an
+// error of the store, which clients do not see.
+func Ended(err error, identity bool) *Refusal {
+	ended, why := InvalidToken, store.WhyNoGrant(err)
+	if identity {
+		ended = EndedAccount
 	}
-	f := *InvalidToken
+	if why == "" {
+		return ended
+	}
+	f := *ended
 	f.Reason = why
 	return &f
 }
 
-// IsInvalidToken tells whether f is InvalidToken, with or without a reason.
+// IsInvalidToken tells whether f is InvalidToken or EndedAccount, with or without a
+// reason.
 func (f *Refusal) IsInvalidToken() bool { return f.Code == InvalidToken.Code }
 
 const challengeHeader = "Www-Authenticate"
