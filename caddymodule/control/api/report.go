@@ -66,8 +66,8 @@ type Portal struct {
 	ExpiresAt time.Time `json:"expires_at" doc:"When the link expires: 5 minutes after it was made."`
 }
 
-// AuditEntry is one change. A reset or a credit can fail after its entry; to make
-// it again then changes the counts once. It has no secrets.
+// AuditEntry is one change. The counts of a reset or a credit change after its entry:
+// at the next start, if the gate ends in between. It has no secrets.
 type AuditEntry struct {
 	ID      string          `json:"id" doc:"The position of the entry in the audit log."`
 	At      time.Time       `json:"at" doc:"When the change was requested."`
