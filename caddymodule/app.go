@@ -126,7 +126,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.control = control.New(controlBackend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
-		Policy: a.policy, Store: func() (gate.Store, error) { return a.Book() }, Limiter: a.limiter, Guesses: guesses(), Enrol: a.enrol, Assertions: a.signer,
+		Policy: a.policy, Store: func() (gate.Store, error) { return a.Book() }, Limiter: a.limiter, Guesses: guesses(), Reservations: reservations,
+		Enrol: a.enrol, Assertions: a.signer,
 		PassErrors: a.Errors == errorsPass, Server: server{m}, Reporter: reporter{a}, Now: a.now, Since: a.since, Logger: a.log,
 	})
 	a.began = time.Now()
@@ -151,8 +152,12 @@ func (a *App) resolveSite() error {
 }
 
 // guesses limits the unknown tokens of clients. It outlives configurations,
-// so that a reload gives no client new guesses.
-var guesses = sync.OnceValue(login.NewGuesses)
+// so that a reload gives no client new guesses. So do reservations, for the
+// calls in progress.
+var (
+	guesses      = sync.OnceValue(login.NewGuesses)
+	reservations = gate.NewReservations()
+)
 
 // enrol implements gate.Options.Enrol.
 func (a *App) enrol(ctx context.Context, account, user, plan string) error {

@@ -65,6 +65,8 @@ type Mark struct {
 	// refusal is the last one of the call, also one that mode shadow passes.
 	// The call has no room for it: see TestMemoryOfCall.
 	refusal *refusal.Refusal
+	// reservation is that of the call until it is settled, or nil.
+	reservation *reservation
 }
 
 // Call returns the call that the gate has passed, or nil if it has not, or if

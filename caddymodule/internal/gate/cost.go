@@ -33,7 +33,9 @@ func (c *Call) readCost() *refusal.Refusal {
 		return c.gate.storeFailed(err, c.credential.IsIdentity(), c.logAttrs()...)
 	}
 	if slices.ContainsFunc(c.rooms, func(room store.Room) bool { return room.Remaining < c.cost }) {
-		return c.exceeded()
+		if f := c.exceeded(); f != nil {
+			return f
+		}
 	}
 	cost, fault := c.gate.bodyCost(c.request, c.endpoint)
 	f := c.renew(false)

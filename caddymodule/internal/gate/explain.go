@@ -70,6 +70,10 @@ func (g *Gate) Explain(ctx context.Context, q Question) (api.Explanation, error)
 			return api.Explanation{}, err
 		}
 		quiet.decide(r, &d)
+		if own := d.mark.reservation; own != nil {
+			g.Reservations.settled(own)
+			g.Reservations.forget(own)
+		}
 	}
 	x := api.Explanation{
 		Request: api.ExplainedRequest{Method: q.Method, Target: q.Target}, Mode: string(g.Policy.Mode), Steps: q.steps(&d), Limits: []api.ExplainedLimit{},

@@ -237,20 +237,30 @@ func (c *Call) price() *refusal.Refusal {
 
 // take takes the cost of the call from all limits in one step.
 func (c *Call) take() *refusal.Refusal {
-	rooms := c.newRooms()
-	admitted, err := c.store.Take(c.request.Context(), c.storeCall(), c.limits, rooms)
+	call, rooms := c.storeCall(), c.newRooms()
+	var admitted bool
+	var err error
+	if c.endpoint.CostHeader == "" {
+		admitted, err = c.store.Take(c.request.Context(), call, c.limits, rooms)
+	} else {
+		admitted, err = c.reserve(call, rooms)
+	}
 	if err != nil {
 		// Nothing is given back: the call may not be counted.
 		c.rooms = nil
+		c.forgetReservation()
 		return c.gate.storeFailed(err, c.credential.IsIdentity(), c.logAttrs()...)
 	}
 	c.rooms = rooms
 	if !admitted {
-		return c.exceeded()
+		if f := c.exceeded(); f != nil {
+			return f
+		}
+		return c.take()
 	}
 	c.counted = true
 	if len(c.gate.Policy.Warn) > 0 && c.endpoint.CostHeader == "" { // otherwise when it is settled
-		c.warn(false)
+		c.warn(rooms, c.held(rooms, nil), 0)
 	}
 	return nil
 }

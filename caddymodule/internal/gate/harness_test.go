@@ -39,6 +39,8 @@ type world struct {
 	db    *storetest.Store
 	gate  *gate.Gate
 
+	reservations *gate.Reservations
+
 	mu       sync.Mutex
 	now      time.Time
 	next     handlerFunc
@@ -77,7 +79,7 @@ func newWorld(t testing.TB, change func(*policy.Config)) *world {
 		change(&c)
 	}
 	db := openStore(t)
-	w := &world{store: db, db: db, now: noon, outcomes: map[string]int{}, next: func(w http.ResponseWriter, _ *http.Request) error {
+	w := &world{store: db, db: db, reservations: gate.NewReservations(), now: noon, outcomes: map[string]int{}, next: func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}}
@@ -127,7 +129,7 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return w.store, nil },
 		Limiter: func() (*login.Limiter, error) { return limiter, nil },
-		Guesses: login.NewGuesses(), Enrol: w.enrol,
+		Guesses: login.NewGuesses(), Reservations: w.reservations, Enrol: w.enrol,
 		Assertions: newSigner(t), Server: w, Reporter: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
 	})
 }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -75,15 +76,17 @@ func (c *Call) span(period store.Period) *calendar.Span {
 	return c.day
 }
 
-// warn reports the limits of the account that have reached a percentage of
-// the option warn, and those that have refused the call.
-func (c *Call) warn(refused bool) {
+// warn reports the limits of the account that have reached a percentage of the
+// option warn, and those that have no room for a cost of refused. What calls in
+// progress hold is not used yet.
+func (c *Call) warn(rooms []store.Room, held []int64, refused int64) {
 	for i := range c.limits {
 		l := &c.limits[i]
 		if l.OfKey || l.Period.IsPace() {
 			continue
 		}
-		span, used := c.span(l.Period), l.Max-c.rooms[i].Remaining
+		left := leftOf(rooms, held, i)
+		span, used := c.span(l.Period), l.Max-left
 		report := func(threshold int) {
 			c.gate.Reporter.Reached(event.Quota{
 				Account: c.grant.Account, Plan: c.grant.Plan, Endpoint: l.Endpoint, Period: l.Period,
@@ -96,10 +99,18 @@ func (c *Call) warn(refused bool) {
 			}
 			report(percentage)
 		}
-		if refused && c.rooms[i].Remaining < c.cost {
+		if left < refused {
 			report(0)
 		}
 	}
+}
+
+// leftOf is what a limit admits if calls in progress give all back.
+func leftOf(rooms []store.Room, held []int64, limit int) int64 {
+	if held == nil {
+		return rooms[limit].Remaining
+	}
+	return rooms[limit].Remaining + held[limit]
 }
 
 // exhaustion is the cached refusal of a call that costs 1 and has one limit,
@@ -111,42 +122,63 @@ type exhaustion struct {
 	refusal *refusal.Refusal
 }
 
-// exceeded refuses a call that a limit does not admit, and reports the limit.
+// exceeded refuses a call that a limit does not admit, and reports the limit. If
+// calls in progress can hold a part of the limits of another call, it looks again
+// with a reservation, and returns nil if there is room now.
 func (c *Call) exceeded() *refusal.Refusal {
-	c.warn(true)
-	if !c.planOnly || len(c.limits) != 1 || c.limits[0].Period.IsPace() || c.cost != 1 {
-		return c.longestRefusal()
+	defer c.forgetReservation()
+	if c.mark.reservation == nil && c.gate.reserves && slices.ContainsFunc(c.limits, c.canHold) {
+		call := c.storeCall()
+		c.mark.reservation = c.gate.Reservations.begin(&call)
+		c.gate.Reservations.decided(c.mark.reservation, false)
+		if err := c.readRooms(); err != nil {
+			return c.gate.storeFailed(err, c.credential.IsIdentity(), c.logAttrs()...)
+		}
+		if !slices.ContainsFunc(c.rooms, func(room store.Room) bool { return room.Remaining < c.cost }) {
+			return nil
+		}
+	}
+	held := c.held(c.rooms, c.mark.reservation)
+	c.warn(c.rooms, held, c.cost)
+	if held != nil || !c.planOnly || len(c.limits) != 1 || c.limits[0].Period.IsPace() || c.cost != 1 {
+		return c.longestRefusal(held)
 	}
 	seconds := c.day.RetryAfter(c.began)
 	last := c.exhausted.Load()
 	if last == nil || last.day != c.day || last.seconds != seconds {
-		last = &exhaustion{c.day, seconds, c.longestRefusal()}
+		last = &exhaustion{c.day, seconds, c.longestRefusal(nil)}
 		c.exhausted.Store(last)
 	}
 	return last.refusal
 }
 
+// reservedWait is the wait for calls in progress, which can end at any time.
+const reservedWait = 2 * time.Second
+
 // longestRefusal returns the refusal for the limit with the longest wait: a
-// client that waits that long is admitted. Of equal waits, the longer period
-// decides, then the account: its limits are before those of the key.
-func (c *Call) longestRefusal() *refusal.Refusal {
+// client that waits that long is admitted, unless it waits for calls in progress.
+// Of equal waits, the longer period decides, then the account: its limits are
+// before those of the key.
+func (c *Call) longestRefusal(held []int64) *refusal.Refusal {
 	var longest store.Limit
 	var wait time.Duration
+	var reserved bool
 	for i, limit := range c.limits {
 		if c.rooms[i].Remaining >= c.cost {
 			continue
 		}
 		var w time.Duration
+		onlyReserved := leftOf(c.rooms, held, i) >= c.cost
 		if limit.Period.IsPace() {
 			w = limit.Wait(c.rooms[i], c.cost)
-		} else {
-			w = c.span(limit.Period).End.Sub(c.began)
+		} else if w = c.span(limit.Period).End.Sub(c.began); onlyReserved {
+			w = min(w, reservedWait)
 		}
 		if w > wait || w == wait && limit.Period > longest.Period {
-			longest, wait = limit, w
+			longest, wait, reserved = limit, w, onlyReserved
 		}
 	}
-	return refusal.Exceeded(longest, wait, c.span(longest.Period).End, c.rateLimitPolicy(), strings.Clone(c.rateLimit()))
+	return refusal.Exceeded(longest, reserved, wait, c.span(longest.Period).End, c.rateLimitPolicy(), strings.Clone(c.rateLimit()))
 }
 
 // policyField is a RateLimit-Policy field. It changes with the length of

@@ -30,6 +30,7 @@ type modelCall struct {
 	endpoint, day string
 	key           string // with limits of its own, or ""
 	cost          int64  // the reservation until it is settled
+	inProgress    bool   // with a reservation
 }
 
 // modelKey is a key. root is the id that its calls count for.
@@ -56,6 +57,7 @@ type modelRoom struct {
 	resets       time.Time // zero for a pace
 	id           modelPace
 	debt, period int64
+	reserved     bool // only calls in progress refuse the cost
 }
 
 // day returns the date of an instant.
@@ -149,25 +151,39 @@ func (m *model) room(l store.Limit, key *modelKey, now time.Time, cost int64) mo
 	}
 	r.length, r.resets = span.Length(), span.End
 	r.full = span.End.Sub(now)
-	r.remaining = max(0, l.Max-m.used(r.id, label))
+	used, held := m.used(r.id, label)
+	r.remaining = max(0, l.Max-used)
 	if r.remaining < cost {
 		r.wait = r.full
+		if l.Endpoint != store.All && !m.reserves(l.Endpoint) {
+			held = 0
+		}
+		if r.reserved = r.remaining+min(held, l.Max-r.remaining) >= cost; r.reserved {
+			r.wait = min(2*time.Second, r.full)
+		}
 	}
 	return r
 }
 
+// reserves tells whether calls to an endpoint take a reservation.
+func (m *model) reserves(endpoint string) bool { return m.endpoint(endpoint).CostHeader != "" }
+
 // ceil returns a/b, rounded up.
 func ceil(a, b int64) int64 { return (a + b - 1) / b }
 
-// used sums up the calls of a key, or of the account, on a day or in a month.
-func (m *model) used(of modelPace, label string) (sum int64) {
+// used sums up the calls of a key, or of the account, on a day or in a month, and
+// what those in progress have reserved of it.
+func (m *model) used(of modelPace, label string) (sum, held int64) {
 	for _, c := range m.calls {
 		if (of.key == "" || c.key == of.key) && strings.HasPrefix(c.day, label) &&
 			(c.endpoint == of.endpoint || of.endpoint == store.All && c.endpoint != policy.UsageEndpoint) {
 			sum += c.cost
+			if c.inProgress && slices.ContainsFunc(m.config.Endpoints, func(e policy.EndpointConfig) bool { return e.CostHeader != "" }) {
+				held += c.cost
+			}
 		}
 	}
-	return sum
+	return sum, held
 }
 
 // modelAnswer is what a client reads in an answer.
@@ -205,7 +221,7 @@ func (m *model) take(endpoint string, key *modelKey, now time.Time, elements int
 	if slices.ContainsFunc(rooms, lacks(cost)) {
 		return m.refuse(rooms, cost), nil
 	}
-	call := &modelCall{endpoint: endpoint, day: m.day(now), cost: cost}
+	call := &modelCall{endpoint: endpoint, day: m.day(now), cost: cost, inProgress: e.CostHeader != ""}
 	if len(key.limits) > 0 {
 		call.key = key.root
 	}
@@ -224,7 +240,7 @@ func (m *model) take(endpoint string, key *modelKey, now time.Time, elements int
 				r.remaining = min(r.Max, max(0, r.remaining+call.cost-settled))
 			}
 		}
-		call.cost = settled
+		call.cost, call.inProgress = settled, false
 		return fields(modelAnswer{status: http.StatusOK}, rooms)
 	}
 	return fields(modelAnswer{status: http.StatusOK}, rooms), settle
@@ -248,6 +264,9 @@ func (m *model) refuse(rooms []modelRoom, cost int64) modelAnswer {
 	answer := of.answer(http.StatusTooManyRequests, "rate_limited")
 	if !of.resets.IsZero() {
 		answer.code, answer.resets = "quota_exceeded", of.resets.Format(time.RFC3339)
+		if of.reserved {
+			answer.code = "quota_reserved"
+		}
 	}
 	answer.retry = seconds(of.wait)
 	return fields(answer, rooms)

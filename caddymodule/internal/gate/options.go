@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -107,7 +108,7 @@ type Handler interface {
 }
 
 // Options configure a Gate. All are required; Guesses only with foreign keys,
-// and Enrol only with identities.
+// Reservations only with a CostHeader, and Enrol only with identities.
 type Options struct {
 	Policy *policy.Policy
 	// Store returns the store, or why there is none.
@@ -116,6 +117,8 @@ type Options struct {
 	Limiter func() (*login.Limiter, error)
 	// Guesses limits unknown foreign tokens.
 	Guesses *login.Guesses
+	// Reservations are those of the calls in progress.
+	Reservations *Reservations
 	// Enrol creates the account of a user on a plan, unless it exists.
 	Enrol func(ctx context.Context, account, user, plan string) error
 	// Assertions proves to the service which account calls.
@@ -144,6 +147,7 @@ type Gate struct {
 	outages      *outages
 	bodyCost     func(*http.Request, *policy.Endpoint) (int64, *refusal.Refusal)
 	settling     *atomic.Int64   // settlements under way
+	reserves     bool            // an endpoint has a CostHeader
 	entitlements [][]entitlement // by Plan.Index and Endpoint.Index; the last are those without a plan
 }
 
@@ -153,6 +157,7 @@ func New(o Options) *Gate {
 		Options: o, credentials: credential.New(o.Policy, o.Server), vary: "Authorization", except: o.Policy.Except(),
 		notFound: refusal.NotFound(o.Policy.Docs), outages: newOutages(o.Logger, o.Policy.Endpoints), bodyCost: bodyCost, settling: new(atomic.Int64),
 	}
+	g.reserves = slices.ContainsFunc(o.Policy.Endpoints, func(e *policy.Endpoint) bool { return e.CostHeader != "" })
 	if name := o.Policy.TokenHeader; name != "" {
 		g.vary += ", " + name
 	}

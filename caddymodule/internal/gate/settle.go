@@ -40,7 +40,8 @@ func (c *Call) refund() {
 	c.counted = false
 	c.setCost(0)
 	c.gate.Server.Count(c.endpoint, outcome.Refunded)
-	c.gate.settle(true, func(tried func()) { c.settleInStore(reserved, 0, tried) })
+	own := c.takeReservation()
+	c.gate.settle(true, func(tried func()) { c.settleInStore(own, reserved, 0, tried) })
 }
 
 // settleByHeader settles the call when its answer begins, unless the answer
@@ -92,14 +93,9 @@ func (c *Call) settle(values []string) {
 	if c.uncounted {
 		return
 	}
-	if cost != reserved {
-		call := c.storeCall()
-		c.setCost(cost)
-		c.gate.settle(false, func(tried func()) { c.settleInStore(call, cost, tried) })
-	}
-	if len(c.gate.Policy.Warn) > 0 {
-		c.warn(false)
-	}
+	call, own := c.storeCall(), c.takeReservation()
+	c.setCost(cost)
+	c.gate.settle(false, func(tried func()) { c.settleInStore(own, call, cost, tried) })
 }
 
 // setCost changes the cost of the call, and the room that it left.
@@ -137,15 +133,41 @@ func (g *Gate) settle(soon bool, do func(tried func())) {
 
 // settleInStore settles the call in the store. If the store fails for long, or
 // if it may have settled the call, what it took stays counted.
-func (c *Call) settleInStore(reserved store.Call, cost int64, tried func()) {
+func (c *Call) settleInStore(own *reservation, reserved store.Call, cost int64, tried func()) {
 	for n := range maxSettling {
-		done := c.trySettling(reserved, cost, n == maxSettling-1)
+		done := cost == reserved.Cost || c.trySettling(reserved, cost, n == maxSettling-1)
+		if done {
+			c.endReservation(own, reserved)
+		}
 		tried()
 		if done {
 			return
 		}
 		time.Sleep(settlePause << n)
 	}
+}
+
+// endReservation ends the reservation of a call once the store has settled it, and
+// reports the limits of the account as they are then.
+func (c *Call) endReservation(own *reservation, call store.Call) {
+	if own == nil {
+		return
+	}
+	defer c.gate.Reservations.forget(own)
+	refused := c.gate.Reservations.settled(own)
+	if !refused && len(c.gate.Policy.Warn) == 0 {
+		return
+	}
+	call.Version, call.Until = 0, time.Time{} // the account may have changed
+	rooms := make([]store.Room, len(c.limits))
+	if err := c.store.Rooms(context.Background(), call, c.limits, rooms); err != nil {
+		return // the next call reports them
+	}
+	var next int64
+	if refused {
+		next = c.endpoint.Cost
+	}
+	c.warn(rooms, c.held(rooms, own), next)
 }
 
 // trySettling settles the call in the store, unless it fails and another try is

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
@@ -92,7 +93,7 @@ func newSimulation(r *rapid.T, t *testing.T, db *storetest.Store) *simulation {
 	s := &simulation{
 		T: r, t: t, db: db, account: newID(t),
 		model: &model{plan: "one", paces: map[modelPace]modelLevel{}},
-		world: &world{now: start, outcomes: map[string]int{}, store: db, db: db},
+		world: &world{now: start, outcomes: map[string]int{}, store: db, db: db, reservations: gate.NewReservations()},
 	}
 	s.must(err)
 	s.model.account = s.account
@@ -223,7 +224,7 @@ func (s *simulation) one(endpoint string, key *modelKey, elements int64, fails b
 	if endpoint == "batch" {
 		body, method = `{"items":[`+strings.TrimSuffix(strings.Repeat(`{"a":[1]},`, int(elements)), ",")+`]}`, "POST"
 	}
-	gate, costHeader := s.world.gate, s.model.endpoint(endpoint).CostHeader != ""
+	gate, costHeader, reservation := s.world.gate, s.model.reserves(endpoint), s.model.endpoint(endpoint).CostReserve
 	want, settle := s.model.take(endpoint, key, now, elements)
 	got, err := s.world.ask(method, "/api/"+endpoint, body, "Authorization: Bearer "+key.bearer, "Content-Type: application/json")
 	s.must(err)
@@ -239,13 +240,15 @@ func (s *simulation) one(endpoint string, key *modelKey, elements int64, fails b
 			want = settle(told.cost)
 		case costHeader && told.how == "trailer":
 			settle(told.cost)
+		case costHeader:
+			settle(reservation)
 		}
 	}
 	if answer := s.read(got); answer != want || reached != wantReached {
 		s.Fatalf("%s at %s (%s) with %s, cost of %d elements:\n got %+v, upstream %d\nwant %+v, upstream %d\nlimits %+v, of the key %+v\n%s", endpoint,
 			now.Format(time.RFC3339Nano), s.model.config.Timezone, key.id, elements, answer, reached, want, wantReached, s.model.inForce(now), key.limits, got.Body)
 	}
-	if want.retry > 0 {
+	if want.retry > 0 && want.code != "quota_reserved" {
 		s.checkWait(endpoint, key, elements, time.Duration(want.retry)*time.Second)
 	}
 }

@@ -10,6 +10,7 @@ const (
 	Admitted Call = iota
 	Refunded
 	Exhausted
+	Reserved // calls in progress hold what is left of a quota
 	RateLimited
 	Throttled
 	Unauthenticated
@@ -32,7 +33,7 @@ const (
 // String returns the result as a label.
 func (c Call) String() string {
 	return [Calls]string{
-		Admitted: "admitted", Refunded: "refunded", Exhausted: "exhausted", RateLimited: "rate_limited", Throttled: "throttled",
+		Admitted: "admitted", Refunded: "refunded", Exhausted: "exhausted", Reserved: "reserved", RateLimited: "rate_limited", Throttled: "throttled",
 		Unauthenticated: "unauthenticated", NotEntitled: "not_entitled", NotFound: "not_found",
 		Malformed: "malformed", Unavailable: "unavailable", Failed: "failed", Preflight: "preflight",
 		CostUnknown: "cost_unknown", CostAbove: "cost_above", Unsettled: "unsettled",

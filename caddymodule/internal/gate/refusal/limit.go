@@ -9,28 +9,34 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// Exceeded refuses a call that a limit does not admit. The client has to wait
+// Exceeded refuses a call that a limit does not admit, or would if calls in
+// progress give nothing back of what they have reserved. The client has to wait
 // that long; end is the end of a day or a month. policy and rest are the fields
 // RateLimit-Policy and RateLimit.
-func Exceeded(l store.Limit, wait time.Duration, end time.Time, policy, rest string) *Refusal {
+func Exceeded(l store.Limit, reserved bool, wait time.Duration, end time.Time, policy, rest string) *Refusal {
 	f := &Refusal{
 		Status: http.StatusTooManyRequests, RetryAfter: max(1, WholeSeconds(wait)),
 		notice: "The limit" + ofKey(l) + " is " + inCalls(l) + ".",
 		// Clients that sleep through any Retry-After would sleep for hours.
-		fields: []field{{"Ratelimit-Policy", policy}, {"Ratelimit", rest}, {"X-Should-Retry", strconv.FormatBool(l.Period.IsPace())}},
+		fields: []field{{"Ratelimit-Policy", policy}, {"Ratelimit", rest}, {"X-Should-Retry", strconv.FormatBool(l.Period.IsPace() || reserved)}},
 	}
 	if l.Period.IsPace() {
 		f.Code, f.Outcome, f.heading = "rate_limited", outcome.RateLimited, "Too many calls"
 		f.Message = "Too many calls" + ofKey(l) + ": at most " + inCalls(l) + ". Try again " + inWords(f.RetryAfter) + "."
 		return complete(f, members(l))
 	}
-	adjective := "Daily"
-	f.reset = clock(end)
+	adjective, at := "Daily", clock(end)
 	if l.Period == store.Month {
 		adjective = "Monthly"
-		f.reset = end.Format("on January 2 ") + f.reset
+		at = end.Format("on January 2 ") + at
 	}
 	resets := end.Format(time.RFC3339)
+	if reserved {
+		f.Code, f.Outcome, f.heading = "quota_reserved", outcome.Reserved, "Too many calls in progress"
+		f.Message = "Calls in progress have reserved what is left of the limit" + ofKey(l) + ": " + inCalls(l) + ". Try again " + inWords(f.RetryAfter) + "."
+		return complete(f, members(l)+`,"resets_at":"`+resets+`"`)
+	}
+	f.reset = at
 	f.Code, f.Outcome, f.heading = "quota_exceeded", outcome.Exhausted, adjective+" limit reached"
 	f.Message = adjective + " API limit" + ofKey(l) + " exceeded: " + inCalls(l) + ". It resets at " + resets + "."
 	return complete(f, members(l)+`,"resets_at":"`+resets+`"`)
