@@ -320,10 +320,7 @@ func (p *parser) plan(name string) error {
 // limit parses a line of a plan.
 func (p *parser) limit(plan *policy.PlanConfig) error {
 	name, args := p.Val(), p.RemainingArgs()
-	switch {
-	case name == store.All:
-		return p.Errf("invalid endpoint %q: write * for all endpoints together", name)
-	case len(args) < 1 || len(args) > 2:
+	if len(args) < 1 || len(args) > 2 {
 		return p.WrongArguments("<endpoint>|* <number>|unlimited [<period>]")
 	}
 	number, err := policy.ParseLimit(args[0])
@@ -338,8 +335,12 @@ func (p *parser) limit(plan *policy.PlanConfig) error {
 		l.Period = args[1]
 	}
 	subject := "plan " + plan.Name + " " + l.Endpoint
-	if _, named := p.Lines[subject]; !named {
+	if _, named := p.Lines[subject]; !named || name == store.All {
 		p.Lines[subject] = block.At(p.Dispenser)
+	}
+	if name == store.All { // a mistake, as in JSON, after one of the endpoint
+		plan.Limits[name] = &l.Limit
+		return nil
 	}
 	if err := p.Unique(subject+" "+l.Period, "limit", name+" "+l.Period); err != nil {
 		return err

@@ -103,7 +103,7 @@ func TestMistakesOfLimits(t *testing.T) {
 		"endpoint":       {`{"more_limits": [{"endpoint": "rate", "period": "month", "limit": 1}]}`, `plan p rate: there is no endpoint "rate": endpoints are convert, rates, batch, usage`},
 		"endpoint twice": {`{"limits": {"rate": null}, "more_limits": [{"endpoint": "rate", "period": "month", "limit": 1}]}`, `plan p rate: there is no endpoint "rate": endpoints are convert, rates, batch, usage`},
 		"star":           {`{"more_limits": [{"endpoint": "*", "limit": 1}]}`, `plan p *: there is no endpoint "*": endpoints are convert, rates, batch, usage`},
-		"all in limits":  {`{"limits": {"all": 5}}`, "plan p all: a limit of all endpoints together belongs in more_limits"},
+		"all in limits":  {`{"limits": {"all": 5}}`, "plan p all: invalid endpoint \"all\": for all endpoints together, write * in a Caddyfile, or more_limits in JSON"},
 		"duplicate month": {
 			`{"more_limits": [{"endpoint": "convert", "period": "month", "limit": 1}, {"endpoint": "convert", "period": "month", "limit": 2}]}`,
 			`plan p convert month: duplicate limit of "convert" for each month`,

@@ -97,7 +97,7 @@ func checkDeclared(plan string, endpoints, declared []string) error {
 		subject := "plan " + plan + " " + name
 		switch {
 		case name == store.All:
-			errs = append(errs, mistake(subject, "a limit of all endpoints together belongs in more_limits"))
+			errs = append(errs, mistake(subject, "invalid endpoint %q: for all endpoints together, write * in a Caddyfile, or more_limits in JSON", name))
 		case !slices.Contains(declared, name):
 			errs = append(errs, mistake(subject, "there is no endpoint %q: endpoints are %s", name, cmp.Or(strings.Join(declared, ", "), "none")))
 		}
