@@ -114,6 +114,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.warnOfWeakSecrets()
+	for _, finding := range a.policy.Impossible() {
+		a.log.Warn("the configuration has a limit that no call can meet", zap.String("finding", finding))
+	}
 	if a.signer, err = a.newSigner(); err != nil {
 		return err
 	}

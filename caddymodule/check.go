@@ -50,7 +50,8 @@ func checkCommand() *cobra.Command {
 Compares a configuration with all accounts of the running gate, and prints a
 line for each plan that accounts have, ability that live keys have, endpoint
 with counts of this month and time zone of the counts that the configuration
-does not have. The line says what to do. The gate logs the same lines as warnings
+does not have, and for each limit of a plan that no call can meet. The line says
+what to do. The gate logs the same lines as warnings
 when it loads a configuration.
 
 Exits with status 1 if there is such a line or if the configuration is invalid.`,
@@ -68,7 +69,7 @@ Exits with status 1 if there is such a line or if the configuration is invalid.`
 			return err
 		}
 		if len(findings) > 0 {
-			return fmt.Errorf("the configuration does not have what accounts have: %s", amount(int64(len(findings)), "finding"))
+			return fmt.Errorf("the configuration does not have what accounts have, or has what cannot work: %s", amount(int64(len(findings)), "finding"))
 		}
 		return nil
 	}
@@ -93,7 +94,7 @@ func check(ctx context.Context, address, config, adapter string) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	return compiled.Check(census), nil
+	return append(compiled.Impossible(), compiled.Check(census)...), nil
 }
 
 func printFindings(c *cobra.Command, findings []string) error {

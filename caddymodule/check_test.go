@@ -115,7 +115,13 @@ func TestCheck(t *testing.T) {
 		"plan":           {func(app object) { app["plans"] = []object{{"name": "free"}} }, []string{`1 account has the plan "starter"`}},
 		"renamed":        {endpoint("exchange", "convert"), nil},
 		"without rename": {endpoint("exchange"), []string{`1 live key has the ability "convert"`, `the endpoint "convert" (calls: 1)`}},
-		"zone":           {func(app object) { app["timezone"] = "Europe/Berlin" }, []string{"in the time zone UTC, and the configuration has Europe/Berlin"}},
+		"a limit that no call can meet": {func(app object) {
+			app["endpoints"] = []object{{"name": "convert", "pattern": "GET /api/convert", "cost_header": "Tollgate-Cost", "cost_reserve": 4096}}
+			app["plans"] = []object{{"name": "starter", "limits": object{"convert": 5000}, "more_limits": []object{
+				{"endpoint": "all", "period": "minute", "limit": 60}, {"endpoint": "convert", "period": "month", "limit": 0}, {"endpoint": "convert", "period": "hour", "limit": 4096},
+			}}}
+		}, []string{`The plan "starter" has the line "* 60 minute", which refuses each call to convert (reserves 4096)`}},
+		"zone": {func(app object) { app["timezone"] = "Europe/Berlin" }, []string{"in the time zone UTC, and the configuration has Europe/Berlin"}},
 	} {
 		app := c.gateApp("starter")
 		test.change(app)
@@ -169,5 +175,21 @@ func TestCheck(t *testing.T) {
 	c.admin = "unix//nowhere-at-all.sock"
 	if _, complaints, status := c.command(t, "check", "--config", file); status != 1 || !strings.Contains(complaints, "the gate is unreachable") {
 		t.Errorf("without a gate: got %d, %q", status, complaints)
+	}
+}
+
+// TestWarnsOfLimits: each load warns once of a limit that no call can meet.
+func TestWarnsOfLimits(t *testing.T) {
+	s, log := logged(t, "WARN", setup{gate: strings.Replace(usual, "convert 5", "convert 5\nbatch 50", 1) + "\n", port: freePort(t)})
+	if got := log(); strings.Contains(got, "no call can meet") {
+		t.Errorf("got %s", got)
+	}
+	s.gate = strings.Replace(s.gate, "ability convert", "ability convert\ncost 100", 1)
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	const want = `The plan \"small\" has the line \"batch 50 day\", which refuses each call to batch (costs 100)`
+	if got := log(); strings.Count(got, want) != 1 || strings.Count(got, "no call can meet") != 1 {
+		t.Errorf("got %s", got)
 	}
 }

@@ -229,7 +229,7 @@ func (c *Call) price() *refusal.Refusal {
 	}
 	for _, limit := range c.limits {
 		if limit.Max > 0 && limit.Max < c.cost {
-			return refusal.CostAbove(limit, c.cost)
+			return refusal.CostAbove(limit, c.endpoint.Takes(), c.cost)
 		}
 	}
 	return nil

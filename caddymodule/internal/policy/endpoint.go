@@ -41,6 +41,15 @@ type Endpoint struct {
 	CostBody int64
 }
 
+// Takes is what a call does with its Cost, as a verb: its answer tells what it
+// costs, or the cost is fixed.
+func (e *Endpoint) Takes() string {
+	if e.CostHeader != "" {
+		return "reserves"
+	}
+	return "costs"
+}
+
 // Covered tells whether a limit covers the calls to the endpoint. Limits of
 // all endpoints do not cover the gate's own one.
 func (e *Endpoint) Covered(l store.Limit) bool {

@@ -42,12 +42,13 @@ func Exceeded(l store.Limit, reserved bool, wait time.Duration, end time.Time, p
 	return complete(f, members(l)+`,"resets_at":"`+resets+`"`)
 }
 
-// CostAbove refuses a call that costs more than a limit can ever admit.
-func CostAbove(l store.Limit, cost int64) *Refusal {
+// CostAbove refuses a call that "costs" or "reserves" more than a limit can ever
+// admit.
+func CostAbove(l store.Limit, takes string, cost int64) *Refusal {
 	text := strconv.FormatInt(cost, 10)
 	return complete(&Refusal{
 		Status: http.StatusForbidden, Code: "cost_above_limit", Outcome: outcome.NotEntitled,
-		Message: "The call costs " + text + " and can never be admitted: the limit" + ofKey(l) + " is " + inCalls(l) + ".",
+		Message: "The call " + takes + " " + text + " and can never be admitted: the limit" + ofKey(l) + " is " + inCalls(l) + ".",
 	}, members(l)+`,"cost":`+text)
 }
 
