@@ -83,6 +83,8 @@ type App struct {
 
 	starts []func() error // see AtStart
 
+	servers map[string]siteServer // of readApp
+
 	state  atomic.Pointer[state]
 	book   atomic.Pointer[book.Book] // that of the state, with the names of this configuration
 	pooled string                    // key of the pooled state that this app uses, or ""

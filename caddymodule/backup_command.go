@@ -214,6 +214,9 @@ func readApp(config, adapter string) (*App, error) {
 	var loaded struct {
 		Apps struct {
 			Tollgate json.RawMessage `json:"tollgate"`
+			HTTP     struct {
+				Servers map[string]siteServer `json:"servers"`
+			} `json:"http"`
 		} `json:"apps"`
 	}
 	if err := json.Unmarshal(text, &loaded); err != nil {
@@ -226,6 +229,7 @@ func readApp(config, adapter string) (*App, error) {
 	if err := caddy.StrictUnmarshalJSON(loaded.Apps.Tollgate, app); err != nil {
 		return nil, fmt.Errorf("reading the global option tollgate: %w", err)
 	}
+	app.servers = loaded.Apps.HTTP.Servers
 	return app, nil
 }
 

@@ -99,6 +99,9 @@ func (a *App) notify(ctx caddy.Context) (*caddyevents.App, error) {
 	return bus, bus.On("started", onStart(func() {
 		a.events.runs.Store(true)
 		go a.events.run(ctx)
+		for _, finding := range a.checkRunning(ctx) {
+			a.log.Warn("the routes lead past the gate", zap.String("finding", finding))
+		}
 		go a.compare(ctx)
 	}))
 }

@@ -1,0 +1,145 @@
+package caddymodule
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/route"
+)
+
+// siteServer has what the warnings about routes need of a server in the JSON of
+// Caddy.
+type siteServer struct {
+	Routes []siteRoute `json:"routes"`
+}
+
+type siteRoute struct {
+	Match []struct {
+		Path []string `json:"path"`
+	} `json:"match"`
+	Handle []siteHandler `json:"handle"`
+}
+
+type siteHandler struct {
+	Handler string `json:"handler"`
+	pathRewrite
+	Rewrite *pathRewrite `json:"rewrite"` // of reverse_proxy
+	Routes  []siteRoute  `json:"routes"`  // of subroute
+}
+
+// pathRewrite is a rewrite.Rewrite.
+type pathRewrite struct {
+	Method       string            `json:"method"`
+	URI          string            `json:"uri"`
+	StripPrefix  string            `json:"strip_path_prefix"`
+	StripSuffix  string            `json:"strip_path_suffix"`
+	URISubstring []json.RawMessage `json:"uri_substring"`
+	PathRegexp   []json.RawMessage `json:"path_regexp"`
+}
+
+// checkRoutes returns a sentence for each rewrite of a path behind the gate, and
+// for each gate that only some paths reach.
+func checkRoutes(servers map[string]siteServer, guard *route.Guard) (findings []string) {
+	var walk func(list []siteRoute, gated bool, within string)
+	walk = func(list []siteRoute, gated bool, within string) {
+		for _, r := range list {
+			within := within
+			for _, m := range r.Match {
+				if paths := strings.Join(m.Path, " "); paths != "" && paths != "*" && paths != "/*" {
+					within = paths
+				}
+			}
+			for _, h := range r.Handle {
+				how := h.rewrites(guard)
+				switch {
+				case h.Handler == "tollgate":
+					gated = true
+					if within != "" {
+						findings = append(findings, fmt.Sprintf("tollgate is only for the path %s: other spellings of a path can pass beside it. Put tollgate in front of handle and route, for the whole site.", within))
+					}
+				case gated && how != "":
+					findings = append(findings, fmt.Sprintf("A rewrite behind tollgate changes the path (%s): the service gets a path that the gate has not checked. Rewrite in front of tollgate.", how))
+				}
+				walk(h.Routes, gated, within)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		walk(servers[name].Routes, false, "")
+	}
+	return findings
+}
+
+// rewrites tells how a handler changes the path, or "". Some rewrites open no path:
+// that of forward_auth, which sets the method of a request of its own, that of
+// try_files and php_fastcgi, whose target is a file of the site, and one to a path
+// below no guard.
+func (h *siteHandler) rewrites(guard *route.Guard) string {
+	r := &h.pathRewrite
+	switch {
+	case h.Handler == "reverse_proxy" && h.Rewrite != nil && h.Rewrite.Method == "":
+		r = h.Rewrite
+	case h.Handler != "rewrite":
+		return ""
+	}
+	path, _, _ := strings.Cut(r.URI, "?")
+	switch {
+	case r.StripPrefix+r.StripSuffix != "":
+		return "strip " + cmp.Or(r.StripPrefix, r.StripSuffix)
+	case len(r.URISubstring)+len(r.PathRegexp) > 0:
+		return "replace"
+	case path == "", strings.HasPrefix(path, "{http.matchers.file."), !strings.Contains(path, "{") && !guard.Covers(path):
+		return ""
+	}
+	return "to " + r.URI
+}
+
+// checkRunning is checkRoutes for a running configuration, whose JSON Caddy has
+// dropped.
+func (a *App) checkRunning(ctx caddy.Context) []string {
+	running, err := ctx.AppIfConfigured("http")
+	if err != nil {
+		return nil
+	}
+	servers := map[string]siteServer{}
+	for name, server := range running.(*caddyhttp.App).Servers {
+		servers[name] = siteServer{readRoutes(server.Routes)}
+	}
+	return checkRoutes(servers, a.policy.Guard)
+}
+
+func readRoutes(list caddyhttp.RouteList) (routes []siteRoute) {
+	for _, of := range list {
+		var r siteRoute
+		for _, set := range of.MatcherSets {
+			for _, matcher := range set {
+				if paths, is := matcher.(*caddyhttp.MatchPath); is {
+					r.Match = append(r.Match, struct {
+						Path []string `json:"path"`
+					}{*paths})
+				}
+			}
+		}
+		for _, handler := range of.Handlers {
+			var h siteHandler
+			if sub, is := handler.(*caddyhttp.Subroute); is {
+				h.Routes = readRoutes(sub.Routes)
+			} else if text, err := json.Marshal(handler); err == nil {
+				_ = json.Unmarshal(text, &h) // another handler can have other types
+			}
+			if m, is := handler.(caddy.Module); is {
+				h.Handler = m.CaddyModule().ID.Name()
+			}
+			r.Handle = append(r.Handle, h)
+		}
+		routes = append(routes, r)
+	}
+	return routes
+}
