@@ -305,7 +305,7 @@ func (*Gate) FlushReports(context.Context) error { return nil }
 func (g *Gate) Explain(ctx context.Context, question control.Question) (api.Explanation, error) {
 	p := g.Policy()
 	asked := gate.New(gate.Options{
-		Policy: p, Store: func() (gate.Store, error) { return g.opened.Renamed(p.Names), nil },
+		Reservations: gate.NewReservations(), Policy: p, Store: func() (gate.Store, error) { return g.opened.Renamed(p.Names), nil },
 		Now: g.Now, Logger: zap.NewNop(),
 	})
 	return asked.Explain(ctx, gate.Question(question))
