@@ -21,10 +21,12 @@ type siteServer struct {
 }
 
 type siteRoute struct {
-	Match []struct {
-		Path []string `json:"path"`
-	} `json:"match"`
+	Match  []siteMatch   `json:"match"`
 	Handle []siteHandler `json:"handle"`
+}
+
+type siteMatch struct {
+	Path []string `json:"path"`
 }
 
 type siteHandler struct {
@@ -44,18 +46,21 @@ type pathRewrite struct {
 	PathRegexp   []json.RawMessage `json:"path_regexp"`
 }
 
-// checkRoutes returns a sentence for each rewrite of a path behind the gate, and
-// for each gate that only some paths reach.
+// checkRoutes returns a sentence for each rewrite of a path behind the gate that
+// open paths reach, and for each gate that only some paths reach.
 func checkRoutes(servers map[string]siteServer, guard *route.Guard) (findings []string) {
-	var walk func(list []siteRoute, gated bool, within string)
-	walk = func(list []siteRoute, gated bool, within string) {
+	isOpen := func(path string) bool { return !guard.Covers(path) }
+	var walk func(list []siteRoute, gated, open bool, within string)
+	walk = func(list []siteRoute, gated, open bool, within string) {
 		for _, r := range list {
-			within := within
+			within, reached := within, len(r.Match) == 0
 			for _, m := range r.Match {
+				reached = reached || len(m.Path) == 0 || slices.ContainsFunc(m.Path, isOpen)
 				if paths := strings.Join(m.Path, " "); paths != "" && paths != "*" && paths != "/*" {
 					within = paths
 				}
 			}
+			open := open && reached
 			for _, h := range r.Handle {
 				how := h.rewrites(guard)
 				switch {
@@ -64,15 +69,15 @@ func checkRoutes(servers map[string]siteServer, guard *route.Guard) (findings []
 					if within != "" {
 						findings = append(findings, fmt.Sprintf("tollgate is only for the path %s: other spellings of a path can pass beside it. Put tollgate in front of handle and route, for the whole site.", within))
 					}
-				case gated && how != "":
+				case gated && open && how != "":
 					findings = append(findings, fmt.Sprintf("A rewrite behind tollgate changes the path (%s): the service gets a path that the gate has not checked. Rewrite in front of tollgate.", how))
 				}
-				walk(h.Routes, gated, within)
+				walk(h.Routes, gated, open, within)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		walk(servers[name].Routes, false, "")
+		walk(servers[name].Routes, false, true, "")
 	}
 	return findings
 }
@@ -119,13 +124,13 @@ func readRoutes(list caddyhttp.RouteList) (routes []siteRoute) {
 	for _, of := range list {
 		var r siteRoute
 		for _, set := range of.MatcherSets {
+			var m siteMatch
 			for _, matcher := range set {
 				if paths, is := matcher.(*caddyhttp.MatchPath); is {
-					r.Match = append(r.Match, struct {
-						Path []string `json:"path"`
-					}{*paths})
+					m.Path = *paths
 				}
 			}
+			r.Match = append(r.Match, m)
 		}
 		for _, handler := range of.Handlers {
 			var h siteHandler
