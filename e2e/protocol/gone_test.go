@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,10 +25,11 @@ import (
 // that its protocol has.
 type leaver struct {
 	httpClient
-	close  func()       // the connection, with what the protocol says about it
-	vanish func()       // without a word of HTTP/3, with a reset of TCP
-	write  func([]byte) // to the connection, if it has no TLS
-	stream func()       // of HTTP/3: opens a second control stream, which it forbids
+	sync.Mutex              // of what dialling sets
+	close      func()       // the connection, with what the protocol says about it
+	vanish     func()       // without a word of HTTP/3, with a reset of TCP
+	write      func([]byte) // to the connection, if it has no TLS
+	stream     func()       // of HTTP/3: opens a second control stream, which it forbids
 }
 
 // leaver makes a client like c.
@@ -47,6 +49,8 @@ func (c httpClient) leaver(t *testing.T) *leaver {
 			if err != nil {
 				return nil, err
 			}
+			l.Lock()
+			defer l.Unlock()
 			l.close = func() { conn.CloseWithError(0, "") }
 			l.vanish = func() { udp.Close() }
 			l.stream = func() {
@@ -65,6 +69,8 @@ func (c httpClient) leaver(t *testing.T) *leaver {
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err == nil {
+			l.Lock()
+			defer l.Unlock()
 			l.close = func() { conn.Close() }
 			l.vanish = func() { conn.(*net.TCPConn).SetLinger(0); conn.Close() }
 			l.write = func(b []byte) { conn.Write(b) }
@@ -110,7 +116,9 @@ func (l *leaver) attempt(t *testing.T, r *http.Request, arrived <-chan struct{},
 	}()
 	select {
 	case <-arrived:
+		l.Lock()
 		leave(l, cancel)
+		l.Unlock()
 		<-answered
 		return 0
 	case status = <-answered:

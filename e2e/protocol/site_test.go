@@ -128,6 +128,9 @@ const caddyfile = `{
 (services) {
 	log {
 		output file "{$TOLLGATE_DATA}/log/access.log"
+		format filter {
+			request>headers delete
+		}
 	}
 	tollgate
 	SERVICES
