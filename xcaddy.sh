@@ -180,7 +180,7 @@ start() {
 # bound empties a log of more than 16 MiB. The file before it is kept.
 bound() {
 	[ "$(wc -c <"$log")" -gt 16777216 ] || return 0
-	cp "$log" "$log.old"
+	cp "$log" "$log.old" || :
 	: >"$log"
 }
 

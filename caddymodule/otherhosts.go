@@ -20,29 +20,31 @@ func setOtherHosts() {
 }
 
 // otherHosts returns the addresses of a site without their hosts. One that has no
-// host is a site for all hosts already: it gets a host that is not asked for,
-// because Caddy refuses a second site for all.
-func otherHosts(address string) string {
-	var others []string
-	for one := range strings.SplitSeq(address, ",") {
-		scheme, host, found := strings.Cut(strings.TrimSpace(one), "://")
+// host is a site for all hosts already, and Caddy refuses a second one. If there
+// is no other, the site gets a host that is not asked for.
+func otherHosts(addresses string) string {
+	var own, others, nowhere []string
+	for _, address := range strings.FieldsFunc(addresses, func(c rune) bool { return c == ',' || c == ' ' }) {
+		scheme, host, found := strings.Cut(address, "://")
 		if !found {
 			scheme, host = "https", scheme
-			if strings.HasPrefix(host, ":") || strings.HasSuffix(host, ":80") {
-				scheme = "http"
-			}
 		}
 		port := ""
 		if at := strings.LastIndex(host, ":"); at > strings.LastIndex(host, "]") {
 			host, port = host[:at], host[at:]
 		}
-		other := scheme + "://" + port
-		if host == "" {
-			other = scheme + "://other-hosts.internal" + port
+		if !found && (port == ":80" || host == "" && port != ":443") {
+			scheme = "http"
 		}
-		if !slices.Contains(others, other) {
+		if other := scheme + "://" + port; host == "" {
+			own, nowhere = append(own, other), []string{scheme + "://other-hosts.internal" + port}
+		} else if !slices.Contains(others, other) {
 			others = append(others, other)
 		}
+	}
+	others = slices.DeleteFunc(others, func(other string) bool { return slices.Contains(own, other) })
+	if len(others) == 0 {
+		others = nowhere
 	}
 	return strings.Join(others, ", ")
 }

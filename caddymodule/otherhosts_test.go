@@ -16,8 +16,12 @@ func TestOtherHosts(t *testing.T) {
 		"https://a.example, https://*.b.example": "https://",
 		"http://a.example:8080,http://b.example, https://c.com": "http://:8080, http://, https://",
 		// A second site for all hosts would be an error.
-		":8080":        "http://other-hosts.internal:8080",
-		"http://:8080": "http://other-hosts.internal:8080",
+		":8080":                               "http://other-hosts.internal:8080",
+		":443":                                "https://other-hosts.internal:443",
+		"http://a.example:8080, http://:8080": "http://other-hosts.internal:8080",
+		"http://:8080, https://a.example":     "https://",
+		"https://a.example http://b.example":  "https://, http://",
+		"http://:8080":                        "http://other-hosts.internal:8080",
 	} {
 		if got := otherHosts(address); got != want {
 			t.Errorf("%q: got %q, want %q", address, got, want)

@@ -57,9 +57,11 @@ func (s *settings) backup(c *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := database.NoteCopy(config.Directory); err != nil {
-		return fmt.Errorf("%s is complete, but its time was not noted for the metrics: %w", path, err)
+	if _, err := fmt.Fprintf(c.OutOrStdout(), "Copied %s to %s.\n", english.Plural(accounts, "account", ""), path); err != nil {
+		return err
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "Copied %s to %s.\n", english.Plural(accounts, "account", ""), path)
-	return err
+	if err := database.NoteCopy(config.Directory); err != nil {
+		return fmt.Errorf("the copy is complete, but its time was not noted for the metrics: %w", err)
+	}
+	return nil
 }

@@ -31,7 +31,7 @@ var closedSpace = Space{Name: "closed"}
 
 // maxClosed is how many closed accounts of an id are told apart at most: the row
 // has to fit into memory. The calls of older ones are those of the oldest.
-const maxClosed = 1000
+const maxClosed = 100
 
 // Closed is what is kept of a closed account besides its counts.
 type Closed struct {
@@ -144,6 +144,9 @@ func (b *Book) CloseAccount(ctx context.Context, at time.Time, id string, first,
 	})
 	if err != nil {
 		return err
+	}
+	if before.Value != nil { // what those called is told apart by the accounts after them
+		return nil
 	}
 	counts, err := b.CountsOfAccounts(ctx, []string{id}, today-store.CountsFor, today+1)
 	if err != nil || slices.ContainsFunc(counts, func(c store.StoredCount) bool { return c.Key == "" || c.Key == store.Credited }) {

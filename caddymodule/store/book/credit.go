@@ -154,23 +154,30 @@ func (b *Book) FinishCredits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	moved := map[string]bool{}
 	for _, mark := range marks[0] {
 		var began time.Time
 		if err := decode(mark.Value, &began); err != nil {
 			return fmt.Errorf("row %.80q: %w", mark.Key, err)
 		}
 		id, _, _ := strings.Cut(mark.Key, " ")
-		a, err := b.Get(ctx, id)
-		if errors.Is(err, store.ErrNotFound) {
-			a, err = &Account{Account: store.Account{ID: id}}, nil
+		if !moved[id] {
+			a, err := b.Get(ctx, id)
+			if errors.Is(err, store.ErrNotFound) {
+				a, err = &Account{Account: store.Account{ID: id}}, nil
+			}
+			if err == nil {
+				err = b.moveCredits(ctx, a, totalPrefix)
+			}
+			if err != nil {
+				return err
+			}
+			moved[id] = true
 		}
-		if err == nil {
-			err = b.moveCredits(ctx, a, totalPrefix)
+		if b.now().Sub(began) <= movingFor {
+			continue
 		}
-		if err == nil && b.now().Sub(began) > movingFor {
-			err = commitOne(ctx, b.Engine, movingSpace, []Write{{Row: Row{Key: mark.Key}}})
-		}
-		if err != nil {
+		if err := commitOne(ctx, b.Engine, movingSpace, []Write{{Row: Row{Key: mark.Key}}}); err != nil {
 			return err
 		}
 	}

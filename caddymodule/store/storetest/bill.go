@@ -289,6 +289,11 @@ func (s *suite) closedAgain() {
 	s.restart()
 	closed = append(closed, l.bill("business", true, day+1, 4, 0), l.bill("business", true, day+3, 5, 0))
 	s.wantBills(day, day+3, append(closed, l.bill("free", false, day+3, 1, 0))...)
+	l.end(1)
+	closed = append(closed, l.bill("free", true, day+3, 1, 0))
+	l.begin("free") // without calls, and the last one
+	l.end(0)
+	s.wantBills(day, day+3, closed...)
 }
 
 // closedCredits: a credit of a closed account is made once, and gives back what the
