@@ -190,3 +190,25 @@ func TestNightlyBackupWithoutAccounts(t *testing.T) {
 		t.Errorf("got %v, and %q:\n%s", err, append(n.copies("accounts"), n.copies("gate")...), out)
 	}
 }
+
+// TestNightlyBackupOfANewDatabase: copies of a lost database remain while a new
+// one has no accounts.
+func TestNightlyBackupOfANewDatabase(t *testing.T) {
+	t.Parallel()
+	s := stack.Start(t, stack.Shipped(t))
+	newAccount(t, s, "night@example.com", "starter")
+	n := newNightly(t, s)
+	n.succeed(1)
+	good := n.copies("accounts")[0]
+	s.StopUpstream()
+	files, err := filepath.Glob(filepath.Join(s.Data, "upstream", "accounts.db*"))
+	must(t, err)
+	for _, file := range files {
+		must(t, os.Remove(file))
+	}
+	s.Upstream("", "account", "list") // makes the new one
+	n.succeed(15)
+	if copies := n.copies("accounts"); len(copies) != 16 || copies[0] != good {
+		t.Errorf("got the copies %q, want %s among 16", copies, good)
+	}
+}
