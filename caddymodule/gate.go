@@ -47,8 +47,12 @@ func (g *Gate) Provision(ctx caddy.Context) (err error) {
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if hasAccessLog(r) && markOf(r) == nil {
-		// Deferred, because the proxy panics if an answer breaks off.
-		defer addToLog(r)
+		// The id is made now: see gate.Server.RequestID. The call is added later,
+		// and deferred, because the proxy panics if an answer breaks off.
+		fields := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+		id, _ := replacer(r).GetString("http.request.uuid")
+		fields.Set(zap.String("request_id", id))
+		defer addCall(fields, replacer(r))
 	}
 	err := g.app.gate.Serve(w, r, next)
 	if err == nil {
@@ -66,16 +70,11 @@ func hasAccessLog(r *http.Request) bool {
 	return ok && s.Logs != nil
 }
 
-// addToLog adds the fields of a request to its line of the access log, when its
-// cost is settled. log_append would miss answers that break off.
-func addToLog(r *http.Request) {
-	fields := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
-	repl := replacer(r)
+// addCall adds the call of a request to its line of the access log, when its cost
+// is settled. log_append would miss answers that break off.
+func addCall(fields *caddyhttp.ExtraLogFields, repl *caddy.Replacer) {
 	if call, there := repl.Get("http.tollgate.call"); there {
 		fields.Set(zap.Any("call", call))
-	}
-	if id, there := repl.GetString("http.request.uuid"); there {
-		fields.Set(zap.String("request_id", id))
 	}
 }
 

@@ -214,11 +214,17 @@ type Restriction struct {
 
 // Room is what a limit still admits.
 type Room struct {
-	// Remaining is the cost that the limit still admits, at least 0.
-	Remaining int64
+	// Remaining is the cost that the limit still admits, at least 0. Over is how
+	// much of a day or a month was used above the limit.
+	Remaining, Over int64
 	// Full is the time until a pace admits its whole capacity again. It is
 	// 0 for a limit of a day or a month: the calendar has its end.
 	Full time.Duration
+}
+
+// RoomAfter returns what a limit of a day or a month still admits after some use.
+func (l Limit) RoomAfter(used int64) Room {
+	return Room{Remaining: max(0, l.Max-used), Over: max(0, used-l.Max)}
 }
 
 // Call is a call to count.

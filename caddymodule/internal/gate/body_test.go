@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -81,5 +82,27 @@ func TestExtendedConnect(t *testing.T) {
 	}
 	if n := w.used(t, "acc_1", "rates", noon); n != 0 {
 		t.Errorf("counted %d, want none", n)
+	}
+}
+
+// TestBodyAfterTheAnswer: a handler that answers before it has read all of a
+// body goes on to read it, also of a login, whose body the gate has read.
+func TestBodyAfterTheAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	const body = `{"email":"a@example.com","password":"x"}`
+	for _, target := range []string{"/api/login", "/open"} {
+		var got []byte
+		w.next = func(rw http.ResponseWriter, r *http.Request) error {
+			begin := make([]byte, 5)
+			_, err := io.ReadFull(r.Body, begin)
+			rw.WriteHeader(http.StatusOK)
+			rest, restErr := io.ReadAll(r.Body)
+			got = append(begin, rest...)
+			return errors.Join(err, restErr)
+		}
+		if answer, err := w.ask("POST", target, body, "Content-Type: application/json"); err != nil || answer.Code != http.StatusOK || string(got) != body {
+			t.Errorf("%s: got %d, %v, and the handler read %q", target, answer.Code, err, got)
+		}
 	}
 }

@@ -320,7 +320,7 @@ func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (
 	err = next.ServeHTTP(&c.answer, c.request)
 	panics = false
 	c.mark.call.Store(nil) // for the handlers in front of the gate, the call is over
-	c.answer.Passage.End()
+	c.answer.Passage.End(true)
 	if c.answer.ClientGone(c.request) {
 		return nil
 	}

@@ -86,7 +86,7 @@ func (c *Call) warn(rooms []store.Room, held []int64, refused int64) {
 			continue
 		}
 		left := leftOf(rooms, held, i)
-		span, used := c.span(l.Period), l.Max-left
+		span, used := c.span(l.Period), l.Max-max(0, left)
 		report := func(threshold int) {
 			c.gate.Reporter.Reached(event.Quota{
 				Account: c.grant.Account, Plan: c.grant.Plan, Endpoint: l.Endpoint, Period: l.Period,
@@ -99,7 +99,7 @@ func (c *Call) warn(rooms []store.Room, held []int64, refused int64) {
 			}
 			report(percentage)
 		}
-		if left < refused {
+		if refused > 0 && left < refused {
 			report(0)
 		}
 	}
@@ -107,10 +107,11 @@ func (c *Call) warn(rooms []store.Room, held []int64, refused int64) {
 
 // leftOf is what a limit admits if calls in progress give all back.
 func leftOf(rooms []store.Room, held []int64, limit int) int64 {
-	if held == nil {
-		return rooms[limit].Remaining
+	left := rooms[limit].Remaining - rooms[limit].Over
+	if held != nil {
+		left += held[limit]
 	}
-	return rooms[limit].Remaining + held[limit]
+	return left
 }
 
 // exhaustion is the cached refusal of a call that costs 1 and has one limit,

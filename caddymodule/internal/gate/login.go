@@ -100,7 +100,7 @@ func (l *loginAnswer) pass(facts request.Facts, next Handler) error {
 	l.mark.call.Store(loggingIn)
 	defer a.End(0) // the handler wrote nothing, or panicked
 	err := next.ServeHTTP(a, r)
-	a.Passage.End()
+	a.Passage.End(true)
 	if a.ClientGone(r) {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (l *loginAnswer) Answered(status int) {
 	case status >= 200 && status < 300 || status == http.StatusSeeOther:
 		result = outcome.LoginSucceeded
 		l.settled(l.attempt.Succeeded(ctx))
-	case status == answer.StatusClientGone, l.request.Context().Err() != nil:
+	case l.request.Context().Err() != nil:
 		l.attempt.Failed()
 		l.settled(nil)
 	default:

@@ -151,7 +151,7 @@ func (c *Call) held(rooms []store.Room, own *reservation) []int64 {
 		other.undecided.Unlock()
 	}
 	for i, limit := range c.limits {
-		used := limit.Max - rooms[i].Remaining
+		used := limit.Max - rooms[i].Remaining + rooms[i].Over
 		if ended && c.canHold(limit) || held[i] > used {
 			held[i] = used
 		}

@@ -163,3 +163,25 @@ func TestReservedTogether(t *testing.T) {
 	}
 	t.Logf("outcomes %v", w.outcomes)
 }
+
+// TestReservedAboveTheLimit: a limit that an answer has exceeded is at its end,
+// whatever calls in progress give back.
+func TestReservedAboveTheLimit(t *testing.T) {
+	t.Parallel()
+	w, bearer := reserving(t, func(c *policy.Config) {
+		c.Warn = []int{80}
+		c.Plans[0].Limits["rates"] = number(10)
+	})
+	w.next = func(rw http.ResponseWriter, r *http.Request) error { // in progress
+		w.next = telling(200, map[string]string{"Tollgate-Cost": "20"}, nil)
+		w.get(t, rates, bearer)
+		w.gate.Wait()
+		w.next = noUpstream(t)
+		if got := w.get(t, rates, bearer); !strings.Contains(got.Body.String(), "quota_exceeded") || len(w.reached) < 2 {
+			t.Errorf("got %s, and the events %+v, want the end of the limit", got.Body, w.reached)
+		}
+		return telling(200, map[string]string{"Tollgate-Cost": "0"}, nil)(rw, r)
+	}
+	w.get(t, rates, bearer)
+	w.gate.Wait()
+}

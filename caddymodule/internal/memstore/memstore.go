@@ -195,13 +195,13 @@ func (a *account) setRooms(call *store.Call, limits []store.Limit, rooms []store
 		if limit.Period == store.Month {
 			first, last = call.Day.Month()
 		}
-		left := limit.Max
+		var used int64
 		for c := range usedOn(a.counts, keyOf(call, limit), first, last) {
 			if covered := coveredOf(call, limit); c.Endpoint == covered || covered == store.All && c.Endpoint != call.Except {
-				left -= c.Used
+				used += c.Used
 			}
 		}
-		rooms[i] = store.Room{Remaining: max(0, left)}
+		rooms[i] = limit.RoomAfter(used)
 	}
 }
 

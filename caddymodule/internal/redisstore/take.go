@@ -244,7 +244,7 @@ func (t *taking) read(r *reader, rooms []store.Room) error {
 		if l.Endpoint == store.All && t.call.Except != "" {
 			used -= counters[at+2]
 		}
-		rooms[i] = store.Room{Remaining: max(0, l.Max-used)}
+		rooms[i] = l.RoomAfter(used)
 	}
 	return r.err
 }

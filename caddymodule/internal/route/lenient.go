@@ -104,9 +104,6 @@ func (t *Table[T]) Alias(method, path string) bool {
 // pattern with a more specific one: "/orders/EXPORT" matches "/orders/{id}", and
 // such a server reads "/orders/export".
 func (l *leaf[T]) isAlias(method, path string) bool {
-	if l.narrower == nil {
-		return false
-	}
 	path = Lenient(path)
 	return slices.ContainsFunc(l.narrower, func(other *lenient) bool { return other.serves(method, path) })
 }

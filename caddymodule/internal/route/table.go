@@ -92,7 +92,7 @@ func (t *Table[T]) Find(method string, target *Target) (value T, ok bool, err er
 	if found == nil {
 		return value, false, nil
 	}
-	if target.alias = found.isAlias(method, target.Path); target.alias {
+	if target.alias = found.narrower != nil && found.isAlias(method, target.Path); target.alias {
 		return value, false, nil
 	}
 	return found.value, true, nil
@@ -110,7 +110,7 @@ func (t *Table[T]) takes(method string, target *Target, pattern *leaf[T]) bool {
 // another server could serve with a more specific pattern has none.
 func (t *Table[T]) match(method, path string) *leaf[T] {
 	found := t.lookup(method, path)
-	if found != nil && found.isAlias(method, path) {
+	if found != nil && found.narrower != nil && found.isAlias(method, path) {
 		return nil
 	}
 	return found

@@ -108,7 +108,7 @@ func (m *model) room(call store.Call, limit store.Limit) store.Room {
 			used += n
 		}
 	}
-	return store.Room{Remaining: max(0, limit.Max-used)}
+	return limit.RoomAfter(used)
 }
 
 // rooms returns what the limits of a call have left, and whether each has

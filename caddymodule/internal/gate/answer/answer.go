@@ -28,7 +28,7 @@ type Writer struct {
 	http.ResponseWriter
 	// Owner is nil if mode shadow passes the request unchanged.
 	Owner Owner
-	// Passage is that of the request. It ends when the answer begins.
+	// Passage is that of the request.
 	Passage request.Passage
 	// Status is that of the final answer; 0 before.
 	Status int
@@ -43,7 +43,7 @@ func (w *Writer) Begin(status int) {
 		return
 	}
 	w.Status = status
-	w.Passage.End()
+	w.Passage.End(false)
 	if w.Owner != nil {
 		w.Owner.Answered(status)
 	}
@@ -67,6 +67,7 @@ func (w *Writer) ClientGone(r *http.Request) bool {
 // the gate's headers again: the handler may have set trailers after the body.
 func (w *Writer) End(status int) {
 	w.Begin(status)
+	w.Passage.End(true)
 	if w.Owner != nil {
 		header.Strip(w.Header())
 	}

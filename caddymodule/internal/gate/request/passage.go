@@ -4,6 +4,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 )
@@ -12,8 +13,8 @@ import (
 // get the request of the handlers in front, with other headers and another
 // body, and not a copy: Caddy's placeholders read the request that the server
 // made, so a copy would hide from them what the gate and the handlers behind it
-// change. When the answer begins, the handlers in front get back what the client
-// sent. Without it, a cache in front would store an answer as that of a request
+// change. When the answer begins, the handlers in front get back the headers that
+// the client sent. Without it, a cache in front would store an answer as that of a request
 // without a token.
 //
 // The headers are changed in their map, because other handlers in front make
@@ -25,13 +26,9 @@ type Passage struct {
 	request *http.Request
 	method  string
 	body    io.ReadCloser // that of the handlers in front
-	sent    [6]field
-	fields  int
-}
-
-type field struct {
-	name   string
-	values []string
+	names   []string
+	sent    [6][]string // by the index in names
+	given   bool
 }
 
 // Connection are the headers that Begin changes.
@@ -40,12 +37,9 @@ var Connection = []string{"Connection", "Upgrade"}
 // Begin starts the passage of a request. It keeps the headers of these names,
 // at most 6: Connection, and those that the gate will change.
 func (p *Passage) Begin(r *http.Request, facts Facts, names []string) {
-	p.request, p.method, p.body = r, r.Method, r.Body
-	for _, name := range names {
-		if values, found := r.Header[name]; found {
-			p.sent[p.fields] = field{name, values}
-			p.fields++
-		}
+	p.request, p.method, p.body, p.names = r, r.Method, r.Body, names
+	for i, name := range names {
+		p.sent[i] = r.Header[name]
 	}
 	if facts.upgrade && !facts.switches {
 		delete(r.Header, "Upgrade")
@@ -65,34 +59,41 @@ func (p *Passage) Begin(r *http.Request, facts Facts, names []string) {
 // Sent returns the values of a header that Begin has kept, as the client sent
 // them.
 func (p *Passage) Sent(name string) []string {
-	for _, f := range p.sent[:p.fields] {
-		if f.name == name {
-			return f.values
-		}
+	if i := slices.Index(p.names, name); i >= 0 {
+		return p.sent[i]
 	}
 	return nil
 }
 
-// End gives the handlers in front the request as the client sent it. It does
-// nothing if the passage has not begun or has ended.
+// End gives the handlers in front the headers as the client sent them; if the
+// handlers behind have returned, also the rest of the request: until then, they
+// may read the body. It does nothing if the passage has not begun.
 //
 // If the client is gone, it leaves the map of the headers alone: a cache that
 // runs the handlers behind it beside its own code may read it, and Go ends a
 // program that reads and writes a map at once.
-func (p *Passage) End() {
+func (p *Passage) End(returned bool) {
 	r := p.request
 	if r == nil {
 		return
 	}
-	if r.Context().Err() != nil {
-		r.Header = maps.Clone(r.Header)
+	if !p.given {
+		p.given = true
+		if r.Context().Err() != nil {
+			r.Header = maps.Clone(r.Header)
+		}
+		h := r.Header
+		for _, name := range [...]string{"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header} {
+			delete(h, name)
+		}
+		for i, name := range p.names {
+			if p.sent[i] != nil {
+				h[name] = p.sent[i]
+			}
+		}
 	}
-	h := r.Header
-	for _, name := range [...]string{"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header} {
-		delete(h, name)
-	}
-	for _, f := range p.sent[:p.fields] {
-		h[f.name] = f.values
+	if !returned {
+		return
 	}
 	switch r.Body.(type) {
 	case *Body, *Buffered: // others are of handlers, or of Caddy's placeholder of the body
