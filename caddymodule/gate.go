@@ -46,7 +46,8 @@ func (g *Gate) Provision(ctx caddy.Context) (err error) {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if hasAccessLog(r) && markOf(r) == nil {
+	// Without logs, no access log has the request.
+	if s, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && s.Logs != nil && markOf(r) == nil {
 		// The id is made now: see gate.Server.RequestID. The call is added later,
 		// and deferred, because the proxy panics if an answer breaks off.
 		fields := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
@@ -62,12 +63,6 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 		return caddyhttp.HandlerError{StatusCode: f.Status, Err: f}
 	}
 	return err
-}
-
-// hasAccessLog tells whether a request can have a line in an access log.
-func hasAccessLog(r *http.Request) bool {
-	s, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	return ok && s.Logs != nil
 }
 
 // addCall adds the call of a request to its line of the access log, when its cost
@@ -121,9 +116,9 @@ func (server) Ended(r *http.Request, account, key string) {
 }
 
 // RequestID implements gate.Server. Caddy makes the id of a request when it is
-// first used, and then has it in the access log.
+// first used, and keeps it. A request with an access log has it: see ServeHTTP.
 func (server) RequestID(r *http.Request, shown bool) string {
-	if shown && caddyhttp.GetVar(r.Context(), "uuid") == nil && !hasAccessLog(r) {
+	if shown && caddyhttp.GetVar(r.Context(), "uuid") == nil {
 		return ""
 	}
 	id, _ := replacer(r).GetString("http.request.uuid")

@@ -100,7 +100,7 @@ func (g *Gate) route(r *http.Request, written string) (d decision) {
 	case found:
 		if d.Login && r.Method == http.MethodConnect {
 			d.refusal, d.final = refusal.Upgrade, true
-		} else if credential.OverridesMethod(r.URL.RawQuery) {
+		} else if r.URL.RawQuery != "" && credential.OverridesMethod(r.URL.RawQuery) {
 			d.refusal, d.unread = refusal.OtherMethod, d.Endpoint != nil
 		}
 	case d.Closed:
