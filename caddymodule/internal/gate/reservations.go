@@ -119,9 +119,9 @@ func (c *Call) forgetReservation() {
 	}
 }
 
-// held returns how much of each limit other calls hold, which they may give back,
-// and nil for nothing. It is all that is used if a reservation ended since the
-// store had the call of own: that one may be why a limit is full.
+// held returns how much of each limit other calls may give back, and nil for
+// nothing. It is all that is used if a reservation ended since the store had the
+// call of own: that one may be why a limit is full.
 func (c *Call) held(rooms []store.Room, own *reservation) []int64 {
 	if !c.gate.reserves {
 		return nil
