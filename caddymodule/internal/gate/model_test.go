@@ -158,7 +158,7 @@ func (m *model) room(l store.Limit, key *modelKey, now time.Time, cost int64) mo
 		if l.Endpoint != store.All && !m.reserves(l.Endpoint) {
 			held = 0
 		}
-		if r.reserved = r.remaining+min(held, l.Max-r.remaining) >= cost; r.reserved {
+		if r.reserved = l.Max-used+min(held, used) >= cost; r.reserved {
 			r.wait = min(2*time.Second, r.full)
 		}
 	}

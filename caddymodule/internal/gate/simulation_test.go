@@ -262,6 +262,7 @@ func (s *simulation) checkWait(endpoint string, key *modelKey, elements int64, w
 		cost = max(1, elements)
 	}
 	changes := slices.ContainsFunc(rooms, func(r modelRoom) bool { return r.Max == 0 }) || // never admits
+		slices.ContainsFunc(s.model.rooms(endpoint, key, now, cost), func(r modelRoom) bool { return r.reserved }) || // calls in progress go on
 		slices.ContainsFunc(s.model.overrides, func(o store.Override) bool { return o.ExpiresAt.After(now) && !o.ExpiresAt.After(now.Add(wait)) })
 	for _, after := range []time.Duration{max(0, wait-time.Second-1), wait} {
 		admits := !slices.ContainsFunc(s.model.rooms(endpoint, key, now.Add(after), cost), lacks(cost))
