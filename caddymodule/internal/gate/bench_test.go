@@ -88,7 +88,7 @@ func newGateOf(t testing.TB, db gate.Store, e policy.EndpointConfig, limit polic
 	return gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return db, nil },
 		Limiter:    func() (*login.Limiter, error) { return login.New(login.NewMemory(time.Now, nil)), nil },
-		Assertions: newSigner(t), Server: plain{}, Reporter: plain{}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
+		Assertions: newSigner(t), Reservations: gate.NewReservations(), Server: plain{}, Reporter: plain{}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
 	})
 }
 
