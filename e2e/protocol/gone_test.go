@@ -29,7 +29,7 @@ type leaver struct {
 	close      func()       // the connection, with what the protocol says about it
 	vanish     func()       // without a word of HTTP/3, with a reset of TCP
 	write      func([]byte) // to the connection, if it has no TLS
-	stream     func()       // of HTTP/3: opens a second control stream, which it forbids
+	stream     func()       // of HTTP/3: opens a second control stream, an error of the protocol
 }
 
 // leaver makes a client like c.

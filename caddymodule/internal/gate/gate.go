@@ -235,7 +235,8 @@ func (c *Call) price() *refusal.Refusal {
 	return nil
 }
 
-// take takes the cost of the call from all limits in one step.
+// take takes the cost of the call from all limits in one step. It does so again if
+// calls in progress have given room back since the store refused.
 func (c *Call) take() *refusal.Refusal {
 	call, rooms := c.storeCall(), c.newRooms()
 	var admitted bool

@@ -103,7 +103,7 @@ func (l *Ledger) fits(c *change, group *Group) (fits bool, err error) {
 			if err != nil {
 				return false, err
 			}
-			left := limit.Max - used
+			left := limit.Max - used // as in Limit.RoomAfter
 			c.rooms[i] = store.Room{Remaining: max(0, left), Over: max(0, -left)}
 		}
 		fits = fits && c.rooms[i].Remaining >= c.call.Weight()

@@ -14,8 +14,8 @@ import (
 // body, and not a copy: Caddy's placeholders read the request that the server
 // made, so a copy would hide from them what the gate and the handlers behind it
 // change. When the answer begins, the handlers in front get back the headers that
-// the client sent. Without it, a cache in front would store an answer as that of a request
-// without a token.
+// the client sent. Without it, a cache in front would store an answer as that of
+// a request without a token.
 //
 // The headers are changed in their map, because other handlers in front make
 // copies of the request that share it, such as forward_auth and tracing.
