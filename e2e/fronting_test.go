@@ -12,20 +12,31 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-// TestFronting runs "In front of your own service" of docs/configuration.md as a
-// stranger does: its commands in one shell, in their order. A block of the language caddyfile is the file that
-// the page names, and a block of the language text is the output of the
-// commands above it, with … for any text of the line and any date.
+// TestFronting runs "In front of your own service" of the README and of
+// docs/configuration.md as a stranger does: their commands in one shell, in
+// their order. A block of the language caddyfile is the file that the page
+// names, and a block of the language text is all that the commands above it
+// print, with … for any text of the line, and any date and id. TestRun runs "Try
+// it" of the README.
 func TestFronting(t *testing.T) {
 	t.Parallel()
-	_, page, _ := strings.Cut(read(t, filepath.Join(stack.Root(), "docs", "configuration.md")), "\n## In front of your own service\n")
-	page, _, _ = strings.Cut(page, "\n## ")
 	must(t, stack.Build())
-	dir := t.TempDir()
-	must(t, os.Symlink(filepath.Join(stack.Root(), "bin"), filepath.Join(dir, "bin")))
+	for page, outputs := range map[string]int{"README.md": 1, "docs/configuration.md": 3} {
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			front(t, page, outputs)
+		})
+	}
+}
+
+func front(t *testing.T, page string, outputs int) {
+	_, section, _ := strings.Cut(read(t, filepath.Join(stack.Root(), page)), "\n## In front of your own service\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	dir := checkout(t)
 	ports, env := freePorts(t)
 
 	var script strings.Builder
@@ -33,11 +44,11 @@ func TestFronting(t *testing.T) {
 	n := 0
 	// Also after a failure, nothing stays.
 	script.WriteString("set -um\ntrap 'kill $(jobs -p) >/dev/null 2>&1 || true; bin/caddy stop >/dev/null 2>&1 || true' EXIT\nset -e\n")
-	for _, block := range blocks.FindAllStringSubmatch(page, -1) {
+	for _, block := range blocks.FindAllStringSubmatch(section, -1) {
 		switch language, content := block[1], block[2]; language {
 		case "sh":
 			if strings.HasPrefix(content, "./xcaddy.sh build") {
-				continue // stack.Build
+				continue // checkout
 			}
 			n++
 			fmt.Fprintf(&script, "echo '@@%d'\n%s", n, content)
@@ -46,6 +57,9 @@ func TestFronting(t *testing.T) {
 		case "caddyfile":
 			fmt.Fprintf(&script, "cat >gate.Caddyfile <<'END OF FILE'\n%sEND OF FILE\n", content)
 		}
+	}
+	if stop := inlineStop.FindStringSubmatch(section); stop != nil {
+		fmt.Fprintf(&script, "echo '@@%d'\n%s\n", n+1, stop[1])
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -60,12 +74,12 @@ func TestFronting(t *testing.T) {
 	for i, want := range wanted {
 		_, got, _ := strings.Cut(printed, fmt.Sprintf("@@%d\n", i))
 		got, _, _ = strings.Cut(got, "@@")
-		if !patternOf(want).MatchString(got) {
+		if !regexp.MustCompile(`\A` + patternOf(want, changing).String() + `\s*\z`).MatchString(got) {
 			t.Errorf("block %d printed\n%s\nwant\n%s", i, got, want)
 		}
 	}
-	if len(wanted) < 3 {
-		t.Errorf("compared %d outputs, want all of the page", len(wanted))
+	if len(wanted) != outputs {
+		t.Errorf("compared %d outputs, want the %d of the page", len(wanted), outputs)
 	}
 	for name, text := range map[string]string{
 		"the output": string(out), "caddy.log": read(t, filepath.Join(dir, "caddy.log")),
@@ -74,6 +88,26 @@ func TestFronting(t *testing.T) {
 			t.Errorf("%s has a token", name)
 		}
 	}
+}
+
+// inlineStop is the command in a sentence that ends what a section has started.
+var inlineStop = regexp.MustCompile("`(bin/caddy stop; [^`]+)`")
+
+// checkout returns a directory with the built programs in bin. In the long
+// tests, it is a clean clone that builds them.
+func checkout(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if !storetest.Long() {
+		must(t, os.Symlink(filepath.Join(stack.Root(), "bin"), filepath.Join(dir, "bin")))
+		return dir
+	}
+	build := exec.CommandContext(t.Context(), "sh", "-euc", `git clone --quiet "$0" . && unset TOLLGATE_BUILT && ./xcaddy.sh build`, stack.Root())
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building a clean clone: %v\n%s", err, out)
+	}
+	return dir
 }
 
 func read(t *testing.T, path string) string {
@@ -93,10 +127,10 @@ func freePorts(t *testing.T) (ports *strings.Replacer, env []string) {
 	ports = strings.NewReplacer(
 		"127.0.0.1:3000", service, "localhost:8080", site, "http://:8081", control,
 		// The service may listen after the first call.
-		"\nDEMO=$!\n", "\nDEMO=$!\nuntil curl -s -o service.txt "+service+"; do kill -0 $DEMO; sleep 0.1; done\n",
+		">service.log 2>&1 &\n", ">service.log 2>&1 &\nuntil curl -s -o service.txt "+service+"; do kill -0 $!; sleep 0.1; done\n",
 		// Midnight must not come between the calls.
 		"\t\tsecret {env", "\t\ttimezone "+stack.CalmZone()+"\n\t\tsecret {env",
-		"{\n\tlog default {", "{\n\tadmin "+admin+"\n\tlog default {",
+		"{\n\tlog default {", "{\n\tadmin "+admin+"\n\tlog default {", "{\n\ttollgate {", "{\n\tadmin "+admin+"\n\ttollgate {",
 		"bin/caddy tollgate", "bin/caddy tollgate --address "+admin,
 		"bin/caddy stop", "bin/caddy stop --address "+admin,
 		"bin/caddy reload", "bin/caddy reload --address "+admin,
@@ -109,9 +143,10 @@ var logLines = regexp.MustCompile(`(?m)^{"level":.*\n`)
 
 // changing is what differs from run to run in the output of a command: times,
 // dates, ids of keys, the width of columns, and … for any text of the line.
-var changing = []struct{ on, like *regexp.Regexp }{
+var changing = []form{
 	{on: regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)`)},
 	{on: regexp.MustCompile(`\d{4}-\d\d-\d\d`)},
+	{on: regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)},
 	{on: regexp.MustCompile(`\b\d{10}\b`)}, // seconds since 1970
 	{on: regexp.MustCompile(`\bkey_\w{16}\b`)},
 	{on: regexp.MustCompile(`\b\d+ s\b`)},
@@ -119,8 +154,12 @@ var changing = []struct{ on, like *regexp.Regexp }{
 	{on: regexp.MustCompile(`…`), like: regexp.MustCompile(`.*`)},
 }
 
+// form is what may be in the place of a text: what the text itself matches, or
+// like.
+type form struct{ on, like *regexp.Regexp }
+
 // patternOf is an output of a page as a regular expression.
-func patternOf(text string) *regexp.Regexp {
+func patternOf(text string, changing []form) *regexp.Regexp {
 	pattern, rest := "(?m)^", strings.TrimSpace(text)
 	for rest != "" {
 		first, length, like := len(rest), 0, ""

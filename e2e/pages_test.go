@@ -19,11 +19,12 @@ import (
 
 // walked are the pages with commands, and the tests that run them.
 var walked = map[string]string{
-	"README.md":             "TestRun, TestPages",
-	"docs/configuration.md": "TestFronting",
+	"README.md":             "TestRun, TestFronting",
+	"docs/configuration.md": "TestFronting, TestPages",
 	"docs/control.md":       "TestControlPage",
 	"docs/customers.md":     "TestOperations, and TestDebian of the directory packaging",
 	"docs/operations.md":    "TestOperations, and the tests of the directory packaging",
+	"docs/recipes.md":       "TestImportRecipes of the package caddymodule/control/cli",
 	"docs/requests.md":      "TestPages",
 	"docs/scaling.md":       "TestPages",
 }
@@ -72,19 +73,18 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	must(t, stack.Build())
 	for _, page := range []struct {
-		name   string
-		edit   []string // old and new strings of the commands
-		before string   // commands of the test
-		after  string
-		wants  []string // parts of the output
-		redis  bool
+		name, section string   // all sections without one
+		edit          []string // old and new strings of the commands
+		before        string   // commands of the test
+		after         string
+		wants         []string // parts of the output
+		redis         bool
 	}{
 		{
-			name: "README.md",
-			edit: []string{"git clone https://github.com/caddy-tollgate/tollgate && cd tollgate && ./xcaddy.sh run\n", "", // TestRun
-				"go tool xcaddy build", "xcaddy build"},
+			name: "docs/configuration.md", section: "Build Caddy with other modules",
+			edit:  []string{"go tool xcaddy build", "xcaddy build"},
 			after: "built/caddy list-modules",
-			wants: []string{"acc_1    team", "Token      tgk_", "tollgate.stores.badger", "tollgate.stores.redis"},
+			wants: []string{"http.handlers.tollgate", "tollgate.stores.badger", "tollgate.stores.redis"},
 		},
 		{
 			name: "docs/requests.md",
@@ -110,12 +110,6 @@ func TestPages(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(dir, "shipped.Caddyfile"), []byte(stack.Shipped(t)), 0o600))
 			must(t, os.Mkdir(filepath.Join(dir, "data"), 0o700))
 			ports := stack.FreePorts(t, 4)
-			for _, block := range blocks.FindAllStringSubmatch(read(t, filepath.Join(stack.Root(), page.name)), -1) {
-				if text := block[2]; block[1] == "caddyfile" && strings.HasPrefix(text, "{\n") {
-					text = strings.NewReplacer("localhost:8080", "127.0.0.1:"+ports[0], "127.0.0.1:3000", "127.0.0.1:"+ports[3]).Replace(text)
-					must(t, os.WriteFile(filepath.Join(dir, "gate.Caddyfile"), []byte(text), 0o600))
-				}
-			}
 			env := append(os.Environ(), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir, "ROOT="+stack.Root(),
 				"TOLLGATE_ADDRESS=http://127.0.0.1:"+ports[0], "TOLLGATE_CONTROL=127.0.0.1:"+ports[1], "CADDY_ADMIN=127.0.0.1:"+ports[2],
 				"TOLLGATE_UPSTREAM=127.0.0.1:"+ports[3], "TOLLGATE_SECRET="+stack.Secret, "TOLLGATE_RATES=embedded")
@@ -123,7 +117,7 @@ func TestPages(t *testing.T) {
 				server := redistest.Start(t, "requirepass secret")
 				env = append(env, "SECRET="+stack.Secret, "PASSWORD=secret", "SERVER="+server.Addr(), "SITE=http://127.0.0.1:"+ports[0])
 			}
-			out := runPage(t, dir, env, page.before, commandsOf(t, page.name, page.edit...), page.after)
+			out := runPage(t, dir, env, page.before, commandsOf(t, page.name, page.section, page.edit...), page.after)
 			for _, want := range page.wants {
 				if !strings.Contains(out, want) {
 					t.Errorf("the page prints\n%s\nwant %q", out, want)
@@ -133,11 +127,16 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// commandsOf returns the blocks sh of a page, with each old string replaced by
-// the new string after it. Every old string must occur.
-func commandsOf(t *testing.T, page string, oldnew ...string) (commands string) {
+// commandsOf returns the blocks sh of a page or of one section, with each old
+// string replaced by the new string after it. Every old string must occur.
+func commandsOf(t *testing.T, page, section string, oldnew ...string) (commands string) {
 	t.Helper()
-	for _, block := range blocks.FindAllStringSubmatch(read(t, filepath.Join(stack.Root(), page)), -1) {
+	text := read(t, filepath.Join(stack.Root(), page))
+	if section != "" {
+		_, text, _ = strings.Cut(text, "\n## "+section+"\n")
+		text, _, _ = strings.Cut(text, "\n## ")
+	}
+	for _, block := range blocks.FindAllStringSubmatch(text, -1) {
 		if block[1] == "sh" {
 			commands += block[2]
 		}

@@ -89,6 +89,7 @@ func run(t *testing.T, programs, rates, greeting string, flags ...string) {
 	walk(t, "http://127.0.0.1:"+ports[0], lines[0])
 	otherHost(t, "http://127.0.0.1:"+ports[1]+"/tollgate/health/live")
 	if len(flags) == 0 {
+		asInTheReadme(t, out.String(), string(answer))
 		boundLog(t, regexp.MustCompile(`  logs      (.*/run.log)\n`).FindStringSubmatch(out.String())[1])
 	}
 	if got := running(t, cmd.Process.Pid); got != programs {
@@ -103,6 +104,45 @@ func run(t *testing.T, programs, rates, greeting string, flags ...string) {
 	if err := syscall.Kill(-cmd.Process.Pid, 0); err == nil {
 		t.Errorf("processes remain:\n%s", &out)
 	}
+}
+
+// asInTheReadme compares what run prints, and what the printed lines answer,
+// with "Try it" of the README. Addresses, passwords, days, seconds and rates
+// differ; run prints more lines with other settings.
+func asInTheReadme(t *testing.T, printed, answer string) {
+	t.Helper()
+	_, section, _ := strings.Cut(read(t, filepath.Join(stack.Root(), "README.md")), "\n## Try it\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	compared := 0
+	for _, block := range blocks.FindAllStringSubmatch(section, -1) {
+		if block[1] != "" {
+			continue
+		}
+		rest := regexp.MustCompile(`(?m)^ +`).ReplaceAllString(printed, "")
+		for line := range strings.Lines(strings.TrimSpace(block[2])) {
+			compared++
+			found := patternOf(line, ofOneRun).FindStringIndex(rest)
+			if found == nil {
+				t.Fatalf("run prints\n%s\nwant the line of the README\n%s", printed, line)
+			}
+			rest = rest[found[1]:]
+		}
+	}
+	for _, span := range regexp.MustCompile("`((?:Ratelimit: |{\")[^`]+)`").FindAllStringSubmatch(section, -1) {
+		compared++
+		if !patternOf(span[1], ofOneRun).MatchString(answer) {
+			t.Errorf("the printed lines answer\n%s\nwant, as in the README\n%s", answer, span[1])
+		}
+	}
+	if compared < 12 {
+		t.Errorf("compared %d lines with the README; the test no longer understands the page", compared)
+	}
+}
+
+// ofOneRun differs from run to run in what the README shows.
+var ofOneRun = []form{
+	{on: regexp.MustCompile(`http://[\w.:]+`)}, {on: regexp.MustCompile(`[0-9a-f]{20}`)}, {on: regexp.MustCompile(`\S+/run\.log`)},
+	{on: regexp.MustCompile(`20\d\d-\d\d-\d\d`)}, {on: regexp.MustCompile(`\bt=\d+`)}, {on: regexp.MustCompile(`\d+\.\d+`)},
 }
 
 // boundLog checks that run.log does not grow without a bound.

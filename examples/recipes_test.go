@@ -19,11 +19,11 @@ import (
 	"github.com/caddy-tollgate/tollgate/tools/npmtest"
 )
 
-// recipe checks that a page of docs/ has a text, and returns it.
-func recipe(t *testing.T, page, text string) string {
+// recipe checks that docs/recipes.md has a text, and returns it.
+func recipe(t *testing.T, text string) string {
 	t.Helper()
-	if !strings.Contains(read(t, filepath.Join("..", "docs", page)), text) {
-		t.Fatalf("docs/%s has no %q", page, text)
+	if !strings.Contains(read(t, "../docs/recipes.md"), text) {
+		t.Fatalf("docs/recipes.md has no %q", text)
 	}
 	return text
 }
@@ -37,8 +37,8 @@ const (
 func TestFreeTier(t *testing.T) {
 	site, gate := run(t, "in-front-of-your-api.Caddyfile", mirror(t, "Authorization"),
 		"\t\tplan free\n", "\t\tplan free {\n\t\t\tsearch 3\n\t\t}\n",
-		guarded, guarded+"\t\t"+recipe(t, "configuration.md", "identity {http.vars.free_user} plan free")+"\n",
-		served, "\t"+recipe(t, "configuration.md", "vars free_user anonymous")+"\n"+served)
+		guarded, guarded+"\t\t"+recipe(t, "identity {http.vars.free_user} plan free")+"\n",
+		served, "\t"+recipe(t, "vars free_user anonymous")+"\n"+served)
 	token := newKey(t, gate, "acc_1", "team")
 	wantAccounts(t, site+"/v1/search", map[string][]string{"anonymous free": nil, "acc_1 team": {"Authorization", "Bearer " + token}})
 	wantStatus(t, 401, "GET", site+"/v1/search", "", "Authorization", "Bearer "+token+"x")
@@ -64,13 +64,13 @@ func importKey(t *testing.T, gate *client.Client, token string) {
 func TestKeysOfKongAndTyk(t *testing.T) {
 	const token = "0b7d2c5f41d94e6d9d2f"
 	var route string
-	for _, block := range blocks(read(t, "../docs/control.md"), "caddyfile") {
-		if strings.HasPrefix(block, "route {\n") {
+	for _, block := range blocks(read(t, "../docs/recipes.md"), "caddyfile") {
+		if strings.HasPrefix(block, "route {\n\trequest_header ") {
 			route = strings.Replace(regexp.MustCompile("(?m)^(.)").ReplaceAllString(block, "\t$1"), "127.0.0.1:9000", "{$TOLLGATE_UPSTREAM}", 1)
 		}
 	}
 	site, gate := run(t, "in-front-of-your-api.Caddyfile", mirror(t, "Authorization"),
-		guarded, guarded+"\t\tforeign_keys on\n\t\t"+recipe(t, "control.md", "token_header apikey")+"\n", served, route)
+		guarded, guarded+"\t\tforeign_keys on\n\t\t"+recipe(t, "token_header apikey")+"\n", served, route)
 	importKey(t, gate, token)
 	wantAccounts(t, site+"/v1/search", map[string][]string{"acc_1 team": {"Authorization", token}})
 	wantAccounts(t, site+"/v1/search", map[string][]string{"acc_1 team": {"Authorization", "Bearer " + token}})
@@ -99,8 +99,8 @@ func TestSupabase(t *testing.T) {
 	}))
 	t.Cleanup(service.Close)
 	site, gate := run(t, "in-front-of-your-api.Caddyfile", service.URL,
-		guarded, "\t\tguard /v1/ /rest/\n\t\tforeign_keys on\n\t\t"+recipe(t, "configuration.md", "token_header apikey")+"\n",
-		"endpoint search GET /v1/search", "endpoint search GET /rest/v1/items {\n\t\t\t"+recipe(t, "configuration.md", "keep Authorization")+"\n\t\t}")
+		guarded, "\t\tguard /v1/ /rest/\n\t\tforeign_keys on\n\t\t"+recipe(t, "token_header apikey")+"\n",
+		"endpoint search GET /v1/search", "endpoint search GET /rest/v1/items {\n\t\t\t"+recipe(t, "keep Authorization")+"\n\t\t}")
 	token := newKey(t, gate, "acc_1", "team")
 	const imported, session = "eyJhbGciOiJIUzI1NiJ9.eyJyb2xlIjoiYW5vbiJ9.c2ln", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ1c2VyIn0.c2ln"
 	importKey(t, gate, imported)

@@ -247,14 +247,14 @@ func TestRandomKeysAreNoPlaceholders(t *testing.T) {
 	}
 }
 
-// recipes returns the commands below a heading of docs/control.md.
+// recipes returns the commands below a heading of docs/recipes.md.
 func recipes(t *testing.T, heading string) (commands []string) {
 	t.Helper()
 	root, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "docs", "control.md"))
+	page, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "docs", "recipes.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func sh(t *testing.T, directory, command string) {
 // lines that they make.
 func TestImportRecipes(t *testing.T) {
 	t.Parallel()
-	commands, s, tokens := recipes(t, "Import keys"), foreignShell(t), []string(nil)
+	commands, s, tokens := recipes(t, "Keys of Kong, Tyk and Laravel Sanctum"), foreignShell(t), []string(nil)
 	if len(commands) != 2 {
 		t.Fatalf("the page has %d commands", len(commands))
 	}
