@@ -40,8 +40,8 @@ var described = []struct{ folder, name, title string }{
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	b.WriteString("# Reference of all options\n\nThis page is made from the comments of the Go types, by `go test ./docs -run TestOptions -update`. " +
-		"The names are those of Caddy's JSON. [Configuration](configuration.md) explains the options of a Caddyfile, with examples.\n")
+	b.WriteString("# Reference of all options\n\nThe names are those of Caddy's JSON. [Configuration](configuration.md) explains the options of a Caddyfile. " +
+		"`go test ./docs -run TestOptions -update` makes this page from the comments of the code.\n")
 	for _, d := range described {
 		doc, fields := structOf(t, d.folder, d.name)
 		if d.title != "" {
@@ -127,17 +127,16 @@ func options(t *testing.T, s *ast.StructType) (fields []field) {
 		if f.Doc == nil {
 			t.Errorf("the option %s has no comment", name)
 		}
-		fields = append(fields, field{name, kindOf(f.Type), named(plain(f.Doc.Text()), f.Names[0].Name, name)})
+		fields = append(fields, field{name, kindOf(f.Type), unnamed(plain(f.Doc.Text()), f.Names[0].Name)})
 	}
 	return fields
 }
 
-// named replaces the name of the Go field, with which a comment begins.
-func named(comment, goName, name string) string {
-	if rest, found := strings.CutPrefix(comment, goName+" "); found {
-		return "`" + name + "` " + rest
-	}
-	return comment
+// unnamed leaves out the name of the Go field, with which a comment begins.
+func unnamed(comment, goName string) string {
+	rest, _ := strings.CutPrefix(comment, goName+" ")
+	rest, _ = strings.CutPrefix(rest, "is ")
+	return rest
 }
 
 // kindOf names the JSON type of an option.
