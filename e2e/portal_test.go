@@ -22,7 +22,7 @@ import (
 )
 
 // TestPortal: a customer who is signed in at another site comes to the web
-// pages by the program that docs/customers.md shows. Neither account nor
+// pages by the program examples/portal.py. Neither account nor
 // password is in upstream.
 func TestPortal(t *testing.T) { stack.Forms(t, portal) }
 
@@ -74,17 +74,11 @@ func portal(t *testing.T, form ...string) {
 	}
 }
 
-// startSite runs the program of docs/customers.md until the test ends.
+// startSite runs examples/portal.py until the test ends.
 func startSite(t *testing.T, s *stack.Stack) (address string) {
 	t.Helper()
-	program := ""
-	for _, block := range blocks.FindAllStringSubmatch(read(t, filepath.Join(stack.Root(), "docs", "customers.md")), -1) {
-		if block[1] == "python" {
-			program = block[2]
-		}
-	}
 	port := stack.FreePorts(t, 1)[0]
-	cmd := exec.Command("python3", "-c", program)
+	cmd := exec.Command("python3", filepath.Join(stack.Root(), "examples", "portal.py"))
 	cmd.Env = append(os.Environ(), "PORT="+port, "SESSION=of-ada", "TOLLGATE_SECRET="+stack.Secret, "TOLLGATE_CONTROL="+strings.TrimPrefix(s.Control(), "http://"))
 	output := &stack.Output{}
 	cmd.Stdout, cmd.Stderr = output, output

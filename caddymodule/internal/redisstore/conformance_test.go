@@ -56,15 +56,15 @@ var forms = []form{
 	}},
 }
 
-// TestStore runs the tests of stores with the rights of docs/scaling.md. Each
+// TestStore runs the tests of stores with the rights of examples/redis.conf. Each
 // test has a prefix of its own. The server may refuse no command.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/scaling.md")
+	page, err := os.ReadFile("../../../examples/redis.conf")
 	check(t, err)
 	user := regexp.MustCompile(`(?m)^user gate on >secret .*$`).FindString(string(page))
 	if user == "" {
-		t.Fatal("docs/scaling.md has no line with the rights of a user")
+		t.Fatal("examples/redis.conf has no line with the rights of a user")
 	}
 	for _, form := range forms {
 		t.Run(form.name, func(t *testing.T) {
