@@ -132,10 +132,13 @@ func options(t *testing.T, s *ast.StructType) (fields []field) {
 	return fields
 }
 
-// unnamed leaves out the name of the Go field, with which a comment begins.
+// unnamed leaves out the name of the Go field and the verb with which a comment
+// begins.
 func unnamed(comment, goName string) string {
 	rest, _ := strings.CutPrefix(comment, goName+" ")
-	rest, _ = strings.CutPrefix(rest, "is ")
+	for _, verb := range []string{"is ", "are ", "has ", "holds ", "lists "} {
+		rest = strings.TrimPrefix(rest, verb)
+	}
 	return rest
 }
 
