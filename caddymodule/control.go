@@ -38,12 +38,6 @@ func (c *Control) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
-		app.AtStart(func() error {
-			findTwins(ctx, server, ctx.Logger())
-			return nil
-		})
-	}
 	c.handler = control.Introspection(control.RequireSecret(app.control, app.Secret, app.OldSecret), controlBackend{app}, ctx.Slogger(), app.IntrospectionSecret)
 	return nil
 }

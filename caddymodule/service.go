@@ -17,7 +17,8 @@ import (
 // same process.
 
 // Configured returns the app of a configuration, for Provision of a handler.
-// It creates none: an empty app has no plans and no secret.
+// It creates none: an empty app has no plans and no secret. A server that has the
+// handler logs other gates on its ports.
 func Configured(ctx caddy.Context) (*App, error) {
 	app, err := ctx.AppIfConfigured("tollgate")
 	if errors.Is(err, caddy.ErrNotConfigured) {
@@ -26,7 +27,16 @@ func Configured(ctx caddy.Context) (*App, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the app tollgate: %w", err)
 	}
-	return app.(*App), nil
+	a := app.(*App)
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		a.AtStart(func() error {
+			for _, listen := range server.Listen {
+				claimAddress(ctx, listen)
+			}
+			return nil
+		})
+	}
+	return a, nil
 }
 
 // AtStart adds a function that Start calls once the store is open. If the
