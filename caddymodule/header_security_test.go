@@ -15,6 +15,16 @@ func send(t *testing.T, s *site, first, lines, body string) string {
 	return s.raw(t, first+"\r\nHost: gate.test\r\nConnection: close\r\n"+lines+"\r\n"+body)
 }
 
+// TestLargestHeaders: Caddy refuses larger headers before the gate reads them.
+func TestLargestHeaders(t *testing.T) {
+	s := start(t, setup{})
+	for size, want := range map[int]string{15 << 10: "HTTP/1.1 200", 24 << 10: "HTTP/1.1 431"} {
+		if answer := send(t, s, "GET /page HTTP/1.1", "X-Long: "+strings.Repeat("x", size)+"\r\n", ""); !strings.HasPrefix(answer, want) {
+			t.Errorf("headers of %d bytes got %.40s, want %s", size, answer, want)
+		}
+	}
+}
+
 // A client sends the identity of another account, in every spelling that a server
 // might take for the gate's headers: only what the gate says may arrive.
 func TestIdentityCannotBeSpoken(t *testing.T) {

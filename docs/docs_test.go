@@ -266,6 +266,42 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestComparison checks that docs/comparison.md has a source for each cell of the
+// README's table about other products.
+func TestComparison(t *testing.T) {
+	t.Parallel()
+	claims, cited := table(t, "README.md", "| | Tollgate |"), table(t, "docs/comparison.md", "| | Kong ")
+	if len(claims) != 8 || len(cited) != len(claims) {
+		t.Fatalf("the tables have %d and %d lines, want 8", len(claims), len(cited))
+	}
+	for i, line := range claims {
+		line = slices.Delete(line, 2, 3) // what Tollgate does is in the other pages
+		if len(line) != len(cited[i]) || line[1] != cited[i][1] {
+			t.Errorf("docs/comparison.md has the line %q, README.md %q", cited[i], line)
+			continue
+		}
+		for column := 2; i != 1 && column < len(line)-1; column++ {
+			if source := cited[i][column]; i == 0 && !strings.Contains(source, strings.TrimSpace(line[column])) || i > 1 && !strings.Contains(source, "](https://") {
+				t.Errorf("docs/comparison.md has no source for%sand %s", line[1], cited[0][column])
+			}
+		}
+	}
+}
+
+// table returns the cells of the table of a page that begins so.
+func table(t *testing.T, page, header string) (lines [][]string) {
+	t.Helper()
+	_, text, found := strings.Cut(read(t, page), "\n"+header)
+	if !found {
+		t.Fatalf("%s lacks the table %q", page, header)
+	}
+	text, _, _ = strings.Cut(header+text, "\n\n")
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.Split(line, "|"))
+	}
+	return lines
+}
+
 // sources returns the text of all tests of the repository, or of all other
 // Go files.
 func sources(t *testing.T, tests bool) string {
