@@ -15,7 +15,8 @@ import (
 
 // TestTwoGatesOnOnePort: the demo is forgotten, and the example of the README
 // starts at its address. Both logs name the other process, once. A reload is no
-// other gate, and one that listens at one address of the port is.
+// other gate, one that listens at one address of the port is, and one that has left
+// the port is not.
 func TestTwoGatesOnOnePort(t *testing.T) {
 	t.Parallel()
 	demo := stack.Start(t, stack.Shipped(t))
@@ -36,6 +37,14 @@ func TestTwoGatesOnOnePort(t *testing.T) {
 		}
 		return nil
 	})
+	demo.Configure(stack.Shipped(t, "{$TOLLGATE_ADDRESS:http://localhost:8080}", "http://127.0.0.1:"+stack.FreePorts(t, 1)[0]))
+	must(t, demo.Reload())
+	fourth := startTwin(t, port, "bind 127.0.0.2", "")
+	second.meets(t, 3)
+	fourth.meets(t, 1)
+	if got := found(demo.Log()); len(got) != 2 {
+		t.Errorf("the demo has left the port, and finds %q", got)
+	}
 	for _, log := range []string{demo.Log(), second.log.String(), third.log.String()} {
 		if strings.Contains(log, stack.Secret) {
 			t.Error("a log has the secret")
