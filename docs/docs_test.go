@@ -22,8 +22,8 @@ const root = ".."
 // together.
 func TestIsShort(t *testing.T) {
 	t.Parallel()
-	if lines := strings.Count(read(t, "README.md"), "\n"); lines > 128 {
-		t.Errorf("README.md has %d lines, want at most 128", lines)
+	if lines := strings.Count(read(t, "README.md"), "\n"); lines > 130 {
+		t.Errorf("README.md has %d lines, want at most 130", lines)
 	}
 	words, all := 0, slices.DeleteFunc(pages(t), func(page string) bool { return page == "CONTRIBUTING.md" })
 	for _, page := range all {

@@ -10,6 +10,10 @@ import (
 // VersionHeader has the Version of the gate, in the answers of the control API.
 const VersionHeader = "Tollgate-Version"
 
+// InstanceHeader has a text that is another one in each process of a gate, in the
+// answers of the control API.
+const InstanceHeader = "Tollgate-Instance"
+
 // module is the path of this module.
 const module = "github.com/caddy-tollgate/tollgate"
 

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -275,6 +276,9 @@ func TestVersion(t *testing.T) {
 	defer answer.Body.Close()
 	if got := answer.Header.Get(api.VersionHeader); got != "devel" {
 		t.Errorf("the gate has the version %q", got)
+	}
+	if got := answer.Header.Get(api.InstanceHeader); got != control.Instance || got == "" {
+		t.Errorf("the gate has the instance %q, want %q", got, control.Instance)
 	}
 }
 

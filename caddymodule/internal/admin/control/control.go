@@ -17,6 +17,7 @@ package control
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -62,6 +63,10 @@ type Backend interface {
 	// Explain tells what the gate would answer to a request. It counts nothing.
 	Explain(ctx context.Context, question Question) (api.Explanation, error)
 }
+
+// Instance is another text in each process. It tells the gates behind one address
+// apart.
+var Instance = rand.Text()
 
 // server answers the control API.
 type server struct {
@@ -110,6 +115,7 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set(api.VersionHeader, api.Version())
+		w.Header().Set(api.InstanceHeader, Instance)
 		acting, refused := withActor(r)
 		if refused != nil {
 			send(w, r, refused)
