@@ -261,10 +261,10 @@ TEXT
 	fi
 	cat <<TEXT
 
-Try it:
+Try it. "indicative" rates are market values, not for bills or accounting: add ?source=ECB.
 
   TOKEN=\$(curl -s $site/api/login -H 'Content-Type: application/json' -d '{"email":"$1","password":"$2"}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
-  curl -i -H "Authorization: Bearer \$TOKEN" $site/api/convert/USD/100/EUR
+  curl -i -H "Authorization: Bearer \$TOKEN" $site/api/convert/EUR/100/USD
   curl -s -H "Authorization: Bearer \$TOKEN" $site/api/usage
 
 TEXT

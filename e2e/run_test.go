@@ -74,7 +74,7 @@ func run(t *testing.T, programs, rates, greeting string, flags ...string) {
 
 	lines := awaitLines(t, &out, ended)
 	answer, err := exec.Command("sh", "-c", strings.Join(lines, "\n")).CombinedOutput()
-	for _, want := range []string{"200 OK", `"from":"USD","to":"EUR","amount":100`, `"endpoint":"convert"`, `"used":1,"remaining":999`} {
+	for _, want := range []string{"200 OK", `"from":"EUR","to":"USD","amount":100`, `"source":"ECB"`, `"endpoint":"convert"`, `"used":1,"remaining":999`} {
 		if err != nil || !bytes.Contains(answer, []byte(want)) {
 			t.Errorf("the printed lines answer %s (%v), want %q", answer, err, want)
 		}
@@ -176,7 +176,7 @@ func checkPrinted(t *testing.T, printed, greeting string, verbose bool) {
 	if !strings.Contains(logs, `"gate started","store":"badger"`) || strings.Contains(printed, `"level"`) != verbose {
 		t.Errorf("want the logs printed: %t\n%s\nthe logs are\n%s", verbose, printed, logs)
 	}
-	for _, want := range []string{"^Building ", greeting, "on plan free \\(TOLLGATE_SIGNUP\\)"} {
+	for _, want := range []string{"^Building ", greeting, "on plan free \\(TOLLGATE_SIGNUP\\)", "\"indicative\" rates are market values, not for bills"} {
 		if !regexp.MustCompile(want).MatchString(printed) {
 			t.Errorf("the printed lines have nothing like %q:\n%s", want, printed)
 		}

@@ -44,7 +44,7 @@ type batchItem struct {
 	From   batchText   `json:"from" doc:"The currency that the amount is in: three letters."`
 	To     batchText   `json:"to" doc:"The currency to convert to: three letters."`
 	Amount batchAmount `json:"amount" doc:"The amount, above zero, as a number or as a string: at most 15 digits before the point, 10 after it and 15 significant digits in all. A number may have an exponent (1e-7 is 0.0000001), a string may not. The answer has it as a number in plain notation."`
-	Date   *string     `json:"date" required:"false" format:"date" example:"2026-09-25" doc:"The day of the rate. Default: the newest day with a rate."`
+	Date   *string     `json:"date" required:"false" format:"date" example:"2026-03-27" doc:"The day of the rate. Default: the newest day with a rate."`
 }
 
 // batchText is a required string.

@@ -15,7 +15,7 @@ type convertInput struct {
 	From   string `path:"from" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The currency that the amount is in."`
 	Amount string `path:"amount" pattern:"^[0-9]{1,15}(\\.[0-9]{1,10})?$" example:"100" doc:"The amount: above zero, at most 15 significant digits."`
 	To     string `path:"to" pattern:"^[A-Za-z]{3}$" example:"USD" doc:"The currency to convert to."`
-	Date   string `query:"date" format:"date" example:"2026-09-25" doc:"The day of the rate. Default: the newest day with a rate. For a day without rates, the newest day before it is used, at most 14 days back."`
+	Date   string `query:"date" format:"date" example:"2026-03-27" doc:"The day of the rate. Default: the newest day with a rate. For a day without rates, the newest day before it is used, at most 14 days back."`
 	Source string `query:"source" default:"ECB,parity,indicative" doc:"The sources to use, separated by commas. Others are left out. A parity with a base of the ECB needs both."`
 }
 

@@ -29,7 +29,7 @@ type currencyDetail struct {
 	Symbol    string        `json:"symbol" doc:"The symbol in English, or the code."`
 	StartDate civil.Date    `json:"start_date" format:"date" doc:"The first day with a rate."`
 	EndDate   civil.Date    `json:"end_date" format:"date" doc:"The last day with a rate."`
-	Source    string        `json:"source" enum:"ECB,parity,indicative" doc:"ECB if the newest publication of the bank has the currency, or else parity if its last rate is one, or else indicative."`
+	Source    string        `json:"source" enum:"ECB,parity,indicative" doc:"The source of its last rate. A currency is of the ECB as long as the bank publishes it, or else of a parity, or else indicative."`
 	Parity    *parity       `json:"parity,omitzero" doc:"With the source parity: the parity of the last day with a rate."`
 }
 

@@ -28,8 +28,8 @@ var groups = map[string]rates.Group{"day": rates.Daily, "week": rates.Weekly, "m
 type historyInput struct {
 	From      string `path:"from" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The base: the rates are for one unit of it."`
 	To        string `path:"to" pattern:"^[A-Za-z]{3}(,[A-Za-z]{3}){0,9}$" example:"USD" doc:"The currency that the rates are in, or a list of up to 10, separated by commas."`
-	StartDate string `query:"start_date" format:"date" example:"2026-09-21" doc:"The first day. Default: 29 days before the last. It may be before the first rate."`
-	EndDate   string `query:"end_date" format:"date" example:"2026-09-27" doc:"The last day. Default: the newest day with a rate. A history has at most 3660 days, including both."`
+	StartDate string `query:"start_date" format:"date" example:"2026-03-23" doc:"The first day. Default: 29 days before the last. It may be before the first rate."`
+	EndDate   string `query:"end_date" format:"date" example:"2026-03-29" doc:"The last day. Default: the newest day with a rate of all currencies, or today if start_date is later. A history has at most 3660 days, including both."`
 	Group     string `query:"group" enum:"day,week,month" default:"day" doc:"One rate for each day, week (Monday to Sunday) or month. The rate of a week or month is the last one of the period, not an average."`
 	Fill      string `query:"fill" enum:"none,previous" default:"none" example:"previous" doc:"For a day, week or month without a rate: none omits it, previous repeats the newest rate before its end, at most 14 days old."`
 	Summary   string `query:"summary" enum:"change" example:"change" doc:"change adds how the rate of each currency changed, from the rates of the answer. In JSON only."`
@@ -151,13 +151,9 @@ func parseTargets(text string) ([]currency.Code, *apierror.Error) {
 // to the others, checked and with defaults.
 func (m moment) bounds(start, end civil.Date, codes []currency.Code) (civil.Date, civil.Date, *apierror.Error) {
 	if end.IsZero() {
-		for _, to := range codes[1:] {
-			if newest, err := m.data.Latest(codes[0], to); err == nil {
-				end = max(end, newest.Date(), start)
-			}
-		}
-		if end.IsZero() {
-			return 0, 0, m.noRate(codes, "")
+		end = m.today
+		if newest, err := m.data.Latest(codes...); err == nil && newest.Date() >= start {
+			end = newest.Date()
 		}
 	}
 	if start.IsZero() {

@@ -27,7 +27,7 @@ func TestReference(t *testing.T) {
 			}
 		}
 		for _, word := range []string{`<a href="#latest">Latest rates</a>`, `<a href="#csv">CSV</a>`, `<a href="#absent">Not available</a>`, "Cryptocurrencies", "Bid and ask", "by the minute",
-			"text/csv", "\n2026-09-25,EUR,USD,1.1701,ECB</pre>", "Limits", "RateLimit", "Retry-After", "midnight", "export BASE=" + site.String() + "\n"} {
+			"text/csv", "\n2026-03-27,EUR,USD,1.1517,ECB</pre>", "Limits", "RateLimit", "Retry-After", "midnight", "export BASE=" + site.String() + "\n"} {
 			if !strings.Contains(text, word) {
 				t.Errorf("%s lacks %s", path, word)
 			}

@@ -24,6 +24,16 @@ import (
 // offline is the API with the rates in the program, without a network and a
 // disk. The clock is at noon after the newest day.
 var offline = sync.OnceValues(func() (*serving, error) {
+	provider, err := openOffline()
+	if err != nil {
+		return nil, err
+	}
+	noon := (provider.Current().Newest() + 1).Time().Add(12 * time.Hour)
+	handler, err := api.New(provider, site, func() time.Time { return noon })
+	return &serving{handler: handler}, err
+})
+
+func openOffline() (*ecb.Provider, error) {
 	bank, err := ecb.Embedded()
 	if err != nil {
 		return nil, err
@@ -32,14 +42,8 @@ var offline = sync.OnceValues(func() (*serving, error) {
 	if err != nil {
 		return nil, err
 	}
-	provider, err := ecb.Open(ecb.Options{Bank: bank, Indicative: indicative})
-	if err != nil {
-		return nil, err
-	}
-	noon := (provider.Current().Newest() + 1).Time().Add(12 * time.Hour)
-	handler, err := api.New(provider, site, func() time.Time { return noon })
-	return &serving{handler: handler}, err
-})
+	return ecb.Open(ecb.Options{Bank: bank, Indicative: indicative})
+}
 
 func serveOffline(t *testing.T) *serving {
 	t.Helper()
@@ -116,13 +120,15 @@ func TestEveryDay(t *testing.T) {
 type pair struct{ from, to string }
 
 // rate returns the rate of a pair on the day of that number as the API writes
-// it, and its sources.
+// it, and its sources, if one of the two has a value of its own.
 func (f *truth) rate(i int, p pair) (rate string, all sources, found bool) {
 	from, to := f.quotes[p.from][i], f.quotes[p.to][i]
-	if from.text == "" || to.text == "" {
+	if from.text == "" || to.text == "" || !from.own && !to.own {
 		return "", 0, false
 	}
-	all = from.sources | to.sources
+	if all = from.sources | to.sources; all == 0 {
+		all = bankSource // the euro in euros
+	}
 	if to.parity != nil && to.parity.base == p.from {
 		return to.parity.text, all, true
 	}
@@ -131,6 +137,70 @@ func (f *truth) rate(i int, p pair) (rate string, all sources, found bool) {
 
 // crossings are pairs of two parities with different bases.
 var crossings = []pair{{"BZD", "XOF"}, {"XPF", "KYD"}, {"NPR", "SZL"}, {"DEM", "MYR"}, {"FKP", "BND"}}
+
+// A currency that the bank publishes never has an indicative value, and its
+// history has the days of the bank only. The histories of every currency are
+// exact on all days: in euros, and in a currency that only the market has.
+func TestEveryHistory(t *testing.T) {
+	t.Parallel()
+	s, f := serveOffline(t), truthOf(t)
+	newest := f.days[len(f.days)-1]
+	for _, code := range f.codes {
+		for _, base := range []string{"EUR", "USD", "VND"} {
+			f.checkHistory(t, s, pair{base, code}, "1999-01-01", "2008-12-31")
+			f.checkHistory(t, s, pair{base, code}, "2009-01-01", "2018-12-31")
+			f.checkHistory(t, s, pair{base, code}, "2019-01-01", newest)
+		}
+	}
+}
+
+// Without a date, an answer has the source of its currencies, and a table does not
+// lose the currencies of the bank: the program has newer indicative rates.
+func TestNewestAnswers(t *testing.T) {
+	t.Parallel()
+	provider, err := openOffline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, f := serveWith(t, provider.Current()), truthOf(t)
+	newest := f.published[len(f.published)-1]
+	var list struct {
+		Currencies []struct {
+			Code   string `json:"code"`
+			Source string `json:"source"`
+		} `json:"currencies"`
+	}
+	s.get(t, "/api/currencies").decode(t, &list)
+	for _, c := range list.Currencies {
+		var one conversion
+		s.get(t, "/api/convert/USD/1/"+c.Code).decode(t, &one)
+		if indicative := c.Source == "indicative"; strings.Contains(one.Source, "indicative") != indicative || (one.Date == newest) == indicative {
+			t.Errorf("USD in %s, of %s: got %+v", c.Code, c.Source, one)
+		}
+		var batch struct {
+			Results []conversion `json:"results"`
+		}
+		s.batch(t, `{"conversions":[{"from":"USD","to":"`+c.Code+`","amount":1}]}`).decode(t, &batch)
+		if got := batch.Results[0]; got.Date != one.Date || got.Source != one.Source || string(got.Rate) != string(one.Rate) {
+			t.Errorf("USD in %s: got %+v in a batch, %+v alone", c.Code, got, one)
+		}
+		var table struct {
+			Date  string                `json:"date"`
+			Rates map[string]jsonNumber `json:"rates"`
+		}
+		s.get(t, "/api/rates/"+c.Code).decode(t, &table)
+		if table.Date > newest || table.Rates["USD"] == "" || c.Source != "indicative" && table.Date != newest {
+			t.Errorf("the table of %s is of %s, with the dollar at %s", c.Code, table.Date, table.Rates["USD"])
+		}
+		other := strings.Replace(c.Code, "USD", "GBP", 1)
+		if h := s.get(t, "/api/history/EUR/USD,"+other); !strings.Contains(string(h.body), `"USD":`) || !strings.Contains(string(h.body), `"`+other+`":`) {
+			t.Errorf("the history of USD and %s is %s", other, h.body)
+		}
+	}
+	if len(list.Currencies) < 150 {
+		t.Errorf("got %d currencies", len(list.Currencies))
+	}
+}
 
 // A history has each parity exactly on the last ten years of its life, and the
 // crossings on all days.

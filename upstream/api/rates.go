@@ -13,8 +13,8 @@ import (
 // ratesInput is the request of GET /api/rates/{base}.
 type ratesInput struct {
 	Base    string `path:"base" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The base: the rates are for one unit of it."`
-	Date    string `query:"date" format:"date" example:"2026-09-25" doc:"The day of the rates. Default: the newest day with rates. For a day without rates, the newest day before it is used, at most 14 days back."`
-	Symbols string `query:"symbols" pattern:"^ *[A-Za-z]{3} *(, *[A-Za-z]{3} *)*$" example:"USD,GBP" doc:"The currencies to list beside base, separated by commas. Default: all of the day. With symbols, the day is the newest that has all of them."`
+	Date    string `query:"date" format:"date" example:"2026-03-27" doc:"The day of the rates. Default: the newest publication of the ECB, or the newest day before it that has base. For a day without rates, the newest day before it is used, at most 14 days back."`
+	Symbols string `query:"symbols" pattern:"^ *[A-Za-z]{3} *(, *[A-Za-z]{3} *)*$" example:"USD,GBP" doc:"The currencies to list beside base, separated by commas. Default: all of the day. With symbols, the day is the newest that has all of them, and a new rate of one."`
 	Source  string `query:"source" default:"ECB,parity,indicative" doc:"The sources to use, separated by commas. Others are left out. A parity with a base of the ECB needs both."`
 }
 
@@ -78,7 +78,7 @@ func (s *service) listRates(in *ratesInput) (*rateList, *apierror.Error) {
 	}
 	asked := symbols
 	if len(asked) == 0 {
-		asked = []currency.Code{base}
+		asked, m.data = []currency.Code{base}, m.data.Whole()
 	}
 	day, refusal := m.day(on, asked...)
 	if refusal != nil {

@@ -73,8 +73,8 @@ func TestSources(t *testing.T) {
 		"/api/rates/VND?source=ECB":                                "VND of the source ECB",
 		"/api/rates/EUR?source=ECB&symbols=USD,VND":                "EUR, USD, VND of the source ECB",
 		"/api/rates/EUR?source=indicative&date=2026-09-21":         "EUR from 2026-09-21 back to 2026-09-07 of the source indicative",
-		"/api/history/EUR/VND?source=ECB":                          "EUR, VND of the source ECB",
-		"/api/history/EUR/VND,KYD?source=ECB":                      "EUR, KYD, VND of the source ECB",
+		"/api/history/EUR/VND?source=ECB":                          "EUR, VND from 2026-08-31 to 2026-09-29 of the source ECB",
+		"/api/history/EUR/VND,KYD?source=ECB":                      "EUR, KYD, VND from 2026-08-31 to 2026-09-29 of the source ECB",
 		"/api/history/EUR/VND?source=ECB&end_date=2026-09-25":      "EUR, VND from 2026-08-27 to 2026-09-25 of the source ECB",
 	} {
 		if got := s.get(t, target).refused(t, 404, "no_rate").Message; got != "There is no day with a rate for "+names+"." {
@@ -168,10 +168,15 @@ func TestHistoryOfMany(t *testing.T) {
 			t.Fatalf("got\n%s\nand\n%s", first.body, again.body)
 		}
 	}
-	// Without end_date, the last day is the newest of any currency.
+	// Without end_date, the last day is the newest with a rate of all currencies.
 	later := serveWith(t, newer(t, "2026-09-28", "USD", "1.1713"))
-	if got := string(later.get(t, "/api/history/EUR/USD,VND").body); !strings.Contains(got, `"end_date":"2026-09-28"`) || !strings.HasSuffix(got, `{"date":"2026-09-28","rates":{"USD":1.1713}}]}`) {
-		t.Errorf("got %s", got)
+	for query, want := range map[string]string{
+		"":                       `{"date":"2026-09-25","rates":{"USD":1.1701,"VND":30912.4412}}]}`,
+		"?start_date=2026-09-26": `{"date":"2026-09-28","rates":{"USD":1.1713}}]}`,
+	} {
+		if got := string(later.get(t, "/api/history/EUR/USD,VND"+query).body); !strings.HasSuffix(got, want) {
+			t.Errorf("%q: got %s, want %s at its end", query, got, want)
+		}
 	}
 	later.get(t, "/api/history/JPY/BGN,USD?start_date=2025-12-30&end_date=2026-01-02").refused(t, 404, "no_rate")
 	ten := "AED,AUD,CHF,GBP,JPY,KWD,KYD,USD,VND,XAU"

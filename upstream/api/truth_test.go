@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"io/fs"
 	"maps"
 	"math/big"
@@ -12,6 +13,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
 // The tests of all data read what they expect from the three files with the code
@@ -26,11 +30,12 @@ type peg struct {
 
 // truth is what the files say.
 type truth struct {
-	days   []string
-	bank   map[string]map[string]string // by day and code, as it is written
-	pegs   []*peg
-	codes  []string           // sorted
-	quotes map[string][]quote // by code and number of the day
+	days      []string
+	bank      map[string]map[string]string // by day and code, as it is written
+	published []string                     // the days of the bank
+	pegs      []*peg
+	codes     []string           // sorted
+	quotes    map[string][]quote // by code and number of the day
 }
 
 var readTruth = sync.OnceValues(func() (*truth, error) {
@@ -62,27 +67,70 @@ var readTruth = sync.OnceValues(func() (*truth, error) {
 	days := maps.Clone(f.bank)
 	maps.Copy(days, indicative)
 	f.days = slices.Sorted(maps.Keys(days))
-	f.add("EUR", func(string) quote { return quote{text: "1"} })
+	f.published = slices.Sorted(maps.Keys(f.bank))
+	f.add("EUR", func(day string) quote { return quote{text: "1", own: f.bank[day] != nil} })
 	for _, code := range slices.Concat(bank[0][1:], table[0][1:]) {
 		f.add(code, func(day string) quote {
-			if text, found := f.bank[day][code]; found {
-				return quote{text: text, sources: bankSource}
+			if of, published := f.ofBank(code, day); published {
+				return of
 			}
-			return quote{text: indicative[day][code], sources: indicativeSource}
+			text, found := indicative[day][code]
+			return quote{text: text, sources: indicativeSource, own: found}
 		})
 	}
 	for _, p := range f.pegs {
 		f.add(p.code, func(string) quote { return quote{} })
 		for i, day := range f.days {
 			base, q := f.quotes[p.base][i], &f.quotes[p.code][i]
-			if p.holds(day) && base.text != "" && (q.text == "" || q.sources != bankSource) {
-				*q = quote{base.text, base.sources | paritySource, p}
+			if p.base == "EUR" && apart(f.newest(day), day) > 14 {
+				base.text = ""
+			}
+			if p.holds(day) && base.text != "" && q.sources != bankSource {
+				*q = quote{base.text, base.sources | paritySource, p, base.own}
 			}
 		}
 	}
 	f.codes = slices.Sorted(maps.Keys(f.quotes))
 	return f, nil
 })
+
+// newest returns the day of the bank's newest publication on a day.
+func (f *truth) newest(day string) string {
+	i, found := slices.BinarySearch(f.published, day)
+	if !found {
+		i--
+	}
+	return f.published[i]
+}
+
+// ofBank says whether the bank publishes a currency on a day: one of its last
+// publications has it, at most 14 days older than the newest. The quote is that
+// of the newest, or nothing if that is older than 14 days or the currency ended.
+func (f *truth) ofBank(code, day string) (quote, bool) {
+	newest := f.newest(day)
+	i, _ := slices.BinarySearch(f.published, newest)
+	for ; i >= 0 && apart(f.published[i], newest) <= 14; i-- {
+		text, found := f.bank[f.published[i]][code]
+		if !found {
+			continue
+		}
+		if known, _ := currency.Lookup(currency.Code(code)); f.published[i] != newest || apart(newest, day) > 14 || day > known.End.String() && !known.End.IsZero() {
+			text = ""
+		}
+		return quote{text: text, sources: bankSource, own: newest == day}, true
+	}
+	return quote{}, false
+}
+
+// apart returns how many days later a day is.
+func apart(earlier, later string) int {
+	a, errA := civil.Parse(earlier)
+	b, errB := civil.Parse(later)
+	if err := errors.Join(errA, errB); err != nil {
+		panic(err)
+	}
+	return int(b - a)
+}
 
 // add adds the quotes of a currency, unless it has some.
 func (f *truth) add(code string, on func(day string) quote) {
@@ -128,12 +176,14 @@ func truthOf(t *testing.T) *truth {
 }
 
 // quote is what the files say about a currency on a day: a value as it is
-// written, times the rate of a parity if there is one. It is the bank's, or else
-// a parity's, or else indicative. Without text there is none.
+// written, times the rate of a parity if there is one. It is the bank's as long
+// as it publishes the currency, or else a parity's, or else indicative. Without
+// text there is none. The last value of the bank is no own one of the day.
 type quote struct {
 	text    string
 	sources sources
 	parity  *peg
+	own     bool
 }
 
 // sources are bits of the sources of a value.

@@ -50,7 +50,7 @@ func (b *Builder) Build() *Dataset {
 			continue // a later value for the same day and code follows
 		}
 		column, _ := d.column(e.code)
-		d.append(e.day, cell{e.value.coefficient, e.value.exponent, e.source, column, e.value.divisor})
+		d.append(e.day, cell{e.value.coefficient, e.value.exponent, e.source, column, e.value.divisor, false})
 	}
 	return d.finish()
 }
@@ -77,13 +77,16 @@ func (d *Dataset) append(day civil.Date, c cell) {
 		d.starts = append(d.starts, uint32(len(d.cells)))
 	}
 	d.cells = append(d.cells, c)
+	if c.carried {
+		return
+	}
 	s := &d.spans[c.column]
 	if s.first.IsZero() {
 		s.first = day
 	}
 	s.last, s.source = day, c.source
 	if c.source == SourceECB {
-		s.lastOfBank = day
+		d.published = day
 	}
 }
 

@@ -31,8 +31,9 @@ type Dataset struct {
 	starts []uint32     // starts[i] to starts[i+1] are the cells of days[i]
 	cells  []cell       // by day, then by column
 
-	// sources are those whose values are used: see From.
-	sources Source
+	published civil.Date // the newest day of the bank
+	sources   Source     // those whose values are used: see From
+	whole     bool       // see Whole
 }
 
 // cell is one value of one day. It is a Value spread out, which makes it 16
@@ -43,25 +44,23 @@ type cell struct {
 	source      Source
 	column      uint16
 	divisor     uint16
+	carried     bool // of an earlier day: see Merge
 }
 
 func (c cell) value() Value { return Value{c.coefficient, c.exponent, c.divisor} }
 
-// span is the first and last day that quote a currency, the source of the
-// last, and the last day of the bank.
+// span is the first and last day with a new rate of a currency, and the source of
+// the last.
 type span struct {
 	first, last civil.Date
 	source      Source
-	lastOfBank  civil.Date
 }
 
-// Listing is the first and last day with a rate of a currency.
+// Listing is the first and last day with a new rate of a currency.
 type Listing struct {
-	Code currency.Code
-	// First and Last are the first and last day with a rate.
+	Code        currency.Code
 	First, Last civil.Date
-	// Source is the bank if its newest publication has the currency, or else a
-	// parity if the last rate is one, or else the indicative rates.
+	// Source is that of the last rate: SourceParity for a parity with any base.
 	Source Source
 }
 
@@ -72,6 +71,19 @@ func (d *Dataset) From(sources Source) *Dataset {
 	view.sources = sources
 	return &view
 }
+
+// Whole returns the dataset for answers with all currencies of a day: the new rate
+// that Latest and At look for may be of any. Latest does not go beyond the newest
+// publication of the bank: a later day may lack its currencies.
+func (d *Dataset) Whole() *Dataset {
+	view := *d
+	view.whole = true
+	return &view
+}
+
+// hasBank reports whether the values of the bank may be used. If so, the euro is
+// one of its currencies, with its days.
+func (d *Dataset) hasBank() bool { return d.published != 0 && d.sources&SourceECB != 0 }
 
 // uses reports whether a value may be used: all its sources are chosen.
 func (d *Dataset) uses(c cell) bool { return c.source&^d.sources == 0 }
@@ -103,26 +115,20 @@ func (d *Dataset) Listings() []Listing {
 	if len(d.days) == 0 {
 		return nil
 	}
-	var lastOfBank civil.Date
-	for _, s := range d.spans {
-		lastOfBank = max(lastOfBank, s.lastOfBank)
-	}
 	list := make([]Listing, 0, len(d.codes)+1)
 	for i, code := range d.codes {
 		s, source := d.spans[i], d.spans[i].source
-		switch {
-		case s.first.IsZero():
+		if s.first.IsZero() {
 			continue // a parity whose base has no rates
-		case lastOfBank != 0 && s.lastOfBank == lastOfBank:
-			source = SourceECB
-		case source&SourceParity != 0:
+		}
+		if source&SourceParity != 0 {
 			source = SourceParity
 		}
 		list = append(list, Listing{code, s.first, s.last, source})
 	}
-	euro := Listing{currency.Euro, d.days[0], d.Newest(), SourceECB}
-	if lastOfBank == 0 {
-		euro.Source = SourceIndicative
+	euro := Listing{currency.Euro, d.days[0], d.published, SourceECB}
+	if d.published == 0 {
+		euro.Last, euro.Source = d.Newest(), SourceIndicative
 	}
 	at := sort.Search(len(list), func(i int) bool { return list[i].Code > currency.Euro })
 	return slices.Insert(list, at, euro)
@@ -154,42 +160,47 @@ func (d *Dataset) On(day civil.Date) (Day, bool) {
 	return Day{d, i}, found
 }
 
-// Latest returns the newest day that quotes all the currencies, of any age, or
-// ErrNoRate. Without currencies it returns the newest day. A day may lack
-// other currencies: see "Tables" in the package comment.
+// Latest returns the newest day that quotes all the currencies and has a new rate
+// of one of them, of any age, or ErrNoRate. Without currencies it returns the
+// newest day with a new rate. A day may lack other currencies: see "Tables" in
+// the package comment.
 func (d *Dataset) Latest(codes ...currency.Code) (Day, error) {
-	return d.newest(len(d.days)-1, 0, codes)
+	i := len(d.days) - 1
+	if d.whole && d.hasBank() {
+		i = d.before(d.published + 1)
+	}
+	return d.search(i, 0, codes)
 }
 
-// At returns the newest day at or before on, at most LookBack days back,
-// that quotes all the currencies, or ErrNoRate. A currency that is retired on
-// that day has no rate, even if one of its last days is in the range.
+// At returns the same as Latest of the days at or before on, at most LookBack
+// days back. A currency that is retired on that day has no rate, even if one of
+// its last days is in the range.
 func (d *Dataset) At(on civil.Date, codes ...currency.Code) (Day, error) {
 	if on > lastDay(codes...) {
 		return Day{}, ErrNoRate
 	}
-	return d.newest(d.before(on+1), on-LookBack, codes)
+	return d.search(d.before(on+1), on-LookBack, codes)
 }
 
-// newest searches from day i down to the day oldest.
-func (d *Dataset) newest(i int, oldest civil.Date, codes []currency.Code) (Day, error) {
-	columns := make([]uint16, 0, 8)
-	for _, code := range codes {
-		if code == currency.Euro {
-			continue
-		}
-		column, found := d.column(code)
-		if !found {
-			return Day{}, ErrNoRate
-		}
-		// Skip the days after the last day of a currency.
-		if last := d.spans[column].last; i >= 0 && d.days[i] > last {
-			i = d.before(last + 1)
-		}
-		columns = append(columns, column)
+// search searches from day i down to the day oldest.
+func (d *Dataset) search(i int, oldest civil.Date, codes []currency.Code) (Day, error) {
+	columns, quoted := d.columnsOf(codes...)
+	if !quoted {
+		return Day{}, ErrNoRate
 	}
+	for _, column := range columns {
+		// Skip the days after the last day of a currency.
+		if column != euroColumn && i >= 0 {
+			i = min(i, d.before(d.spans[column].last+LookBack+1))
+		}
+	}
+	return d.newest(i, oldest, columns)
+}
+
+// newest does the same for columns.
+func (d *Dataset) newest(i int, oldest civil.Date, columns []uint16) (Day, error) {
 	for ; i >= 0 && d.days[i] >= oldest; i-- {
-		if d.quotesAll(i, columns) {
+		if d.answers(d.row(i), columns) {
 			return Day{d, i}, nil
 		}
 	}
@@ -213,19 +224,48 @@ func (d *Dataset) before(day civil.Date) int {
 	return i - 1
 }
 
-// quotesAll reports whether a day quotes all columns; without columns, whether
-// it quotes any.
-func (d *Dataset) quotesAll(i int, columns []uint16) bool {
+// answers reports whether a row quotes all columns, and has a new value of one of
+// them; in a whole vector and for the euro alone, of any.
+func (d *Dataset) answers(row []cell, columns []uint16) bool {
+	renewed, euro := false, true
 	for _, column := range columns {
-		if c, found := find(d.row(i), column); !found || !d.uses(c) {
+		c, found := find(row, column)
+		if !found || !d.uses(c) {
 			return false
 		}
+		renewed, euro = renewed || !c.carried, euro && column == euroColumn
 	}
-	return len(columns) > 0 || slices.ContainsFunc(d.row(i), d.uses)
+	return renewed || (d.whole || euro) && d.renewed(row)
+}
+
+// renewed reports whether a row has a new value: for a whole vector any, for the
+// euro alone one of the bank if there is a bank.
+func (d *Dataset) renewed(row []cell) bool {
+	return slices.ContainsFunc(row, func(c cell) bool {
+		return d.uses(c) && !c.carried && (d.whole || !d.hasBank() || c.source == SourceECB)
+	})
+}
+
+// euroColumn is the column of the euro. Rows have no cell of it.
+const euroColumn = math.MaxUint16
+
+// columnsOf returns the columns of codes, if all are quoted on any day.
+func (d *Dataset) columnsOf(codes ...currency.Code) ([]uint16, bool) {
+	columns := make([]uint16, len(codes))
+	for i, code := range codes {
+		var quoted bool
+		if columns[i], quoted = d.column(code); !quoted {
+			return nil, false
+		}
+	}
+	return columns, true
 }
 
 // column returns the number of a code, if it is quoted on any day.
 func (d *Dataset) column(code currency.Code) (uint16, bool) {
+	if code == currency.Euro {
+		return euroColumn, true
+	}
 	i, found := slices.BinarySearch(d.codes, code)
 	return uint16(i), found
 }
@@ -235,35 +275,12 @@ func (d *Dataset) row(i int) []cell {
 	return d.cells[d.starts[i]:d.starts[i+1]]
 }
 
-// finder finds a currency in the rows of a dataset. Its column is looked
-// up once, for all rows.
-type finder struct {
-	data   *Dataset
-	column uint16
-	euro   bool
-	known  bool
-}
-
-func (d *Dataset) finder(code currency.Code) finder {
-	column, known := d.column(code)
-	return finder{d, column, code == currency.Euro, known}
-}
-
-// in returns the value of the currency in a row. The euro's is 1, and no
+// find returns the value of a column in a row. The euro's is 1, never new, and no
 // source's.
-func (f finder) in(row []cell) (cell, bool) {
-	switch {
-	case f.euro:
-		return cell{coefficient: 1}, true
-	case !f.known:
-		return cell{}, false
-	}
-	c, found := find(row, f.column)
-	return c, found && f.data.uses(c)
-}
-
-// find returns the value of a column in a row.
 func find(row []cell, column uint16) (cell, bool) {
+	if column == euroColumn {
+		return cell{coefficient: 1, carried: true}, true
+	}
 	at := sort.Search(len(row), func(k int) bool { return row[k].column >= column })
 	if at == len(row) || row[at].column != column {
 		return cell{}, false

@@ -175,9 +175,9 @@ func TestOverlay(t *testing.T) {
 		{"2026-04-13", "1.2", rates.SourceECB, []currency.Code{"EUR", "USD"}},
 	}
 	for _, test := range tests {
-		day, err := merged.At(date(t, test.on))
-		if err != nil || day.Date().String() != test.on {
-			t.Fatalf("%s: got %v", test.on, err)
+		day, found := merged.On(date(t, test.on))
+		if !found {
+			t.Fatalf("no rates on %s", test.on)
 		}
 		rate, err := day.Rate("EUR", "USD")
 		if test.usd == "" && !errors.Is(err, rates.ErrNoRate) || test.usd != "" && (err != nil || rate.String() != test.usd) {
@@ -205,15 +205,16 @@ func TestOverlay(t *testing.T) {
 }
 
 // The bank comes first, then a parity, then the indicative value. A parity has
-// the source of its base, too.
+// the source of its base, too. On a day without a publication the bank has its
+// last value.
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	indicative := build(t,
 		"2026-04-10 KES 150 indicative", "2026-04-10 USD 1.09 indicative", "2026-04-10 BZD 2.3 indicative",
 		"2026-04-11 USD 1.10 indicative", "2026-04-12 KES 151 indicative",
-		"2026-04-12 JPY 162.67516375 indicative", "2026-04-14 USD 1.23456789012345678 indicative",
+		"2026-04-12 JPY 162.67516375 indicative", "2026-03-02 USD 1.23456789012345678 indicative",
 	)
-	data := rates.Merge(indicative, build(t, "2026-04-10 USD 1.1 ECB", "2026-04-13 USD 1.2 ECB"))
+	data := rates.Merge(indicative, build(t, "2026-03-02 GBP 0.86 ECB", "2026-04-10 USD 1.1 ECB", "2026-04-13 USD 1.2 ECB"))
 	for _, test := range []struct{ date, from, to, rate, source string }{
 		{"2026-04-10", "EUR", "USD", "1.1", "ECB"},
 		{"2026-04-10", "USD", "BZD", "2", "ECB+parity"},
@@ -224,13 +225,15 @@ func TestMerge(t *testing.T) {
 		{"2026-04-10", "USD", "KYD", "0.833333333333", "ECB+parity"},
 		{"2026-04-10", "KYD", "XPF", "130.180082447", "ECB+parity"},
 		{"2026-04-10", "BZD", "KES", "68.1818181818", "ECB+parity+indicative"},
-		{"2026-04-11", "USD", "BZD", "2", "parity+indicative"},
+		{"2026-04-11", "EUR", "USD", "1.1", "ECB"},
+		{"2026-04-11", "USD", "BZD", "2", "ECB+parity"},
 		{"2026-04-12", "XOF", "KES", "0.230198016028", "parity+indicative"},
-		{"2026-04-12", "EUR", "BZD", "", ""},
+		{"2026-04-12", "EUR", "BZD", "2.2", "ECB+parity"},
+		{"2026-03-02", "EUR", "KES", "", ""},
 		{"2026-04-12", "XPF", "JPY", "1.36321787222", "parity+indicative"}, // exactly …2225: to even
-		{"2026-04-14", "USD", "AED", "3.6725", "parity+indicative"},        // 23 digits
-		{"2026-04-14", "EUR", "AED", "4.53395057648", "parity+indicative"},
-		{"2026-04-14", "AED", "XPF", "26.3195948501", "parity+indicative"},
+		{"2026-03-02", "USD", "AED", "3.6725", "parity+indicative"},        // 23 digits
+		{"2026-03-02", "EUR", "AED", "4.53395057648", "parity+indicative"},
+		{"2026-03-02", "AED", "XPF", "26.3195948501", "parity+indicative"},
 		{"2026-04-13", "USD", "AED", "3.6725", "ECB+parity"},
 	} {
 		day, found := data.On(date(t, test.date))
@@ -255,6 +258,66 @@ func TestMerge(t *testing.T) {
 	}
 	if version := data.Version(); version == indicative.Version() || version != data.From(rates.SourceECB).Version() {
 		t.Errorf("got version %s", version)
+	}
+}
+
+// The bank publishes a currency until its publications have lacked it for 14 days.
+// Then the indicative rates follow. A bank whose publications do not arrive has
+// not stopped: there are no indicative rates of its currencies, and its last ones
+// hold for 14 days. A pair has the days of its new rates.
+func TestOneSourceAtATime(t *testing.T) {
+	t.Parallel()
+	bank := []string{"2026-01-02 RUB 90 ECB"}
+	for day := civil.New(2026, 1, 2); day <= civil.New(2026, 1, 16); day += 7 {
+		bank = append(bank, day.String()+" USD 1.1 ECB")
+	}
+	bank = append(bank, "2026-01-17 USD 1.2 ECB")
+	data := rates.Merge(build(t,
+		"2026-01-01 USD 2 indicative", "2026-01-03 RUB 80 indicative", "2026-01-16 RUB 81 indicative", "2026-01-18 RUB 82 indicative",
+		"2026-01-03 BZD 9 indicative", "2026-01-31 BZD 9 indicative", "2026-02-01 BZD 9 indicative",
+		"2026-01-18 USD 2 indicative", "2026-01-31 USD 2 indicative", "2026-02-01 USD 2 indicative",
+		"2026-01-31 KES 150 indicative", "2026-02-01 KES 151 indicative",
+	), build(t, bank...))
+	all := func(to ...currency.Code) rates.Range {
+		return rates.Range{From: "EUR", To: to, Start: data.First(), End: data.Newest()}
+	}
+	for code, want := range map[currency.Code][]string{
+		"USD": {"2026-01-01 2", "2026-01-02 1.1", "2026-01-09 1.1", "2026-01-16 1.1", "2026-01-17 1.2"},
+		"RUB": {"2026-01-02 90", "2026-01-18 82"},
+		"BZD": {"2026-01-01 4", "2026-01-02 2.2", "2026-01-09 2.2", "2026-01-16 2.2", "2026-01-17 2.4"},
+		"XOF": {"2026-01-02 655.957", "2026-01-09 655.957", "2026-01-16 655.957", "2026-01-17 655.957"},
+		"EUR": {"2026-01-02 1", "2026-01-09 1", "2026-01-16 1", "2026-01-17 1"},
+		"KES": {"2026-01-31 150", "2026-02-01 151"},
+	} {
+		if got := lines(t, data, all(code)); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", code, got, want)
+		}
+	}
+	mixed := all("KES")
+	mixed.From = "USD"
+	if got, want := lines(t, data, mixed), []string{"2026-01-31 125"}; !slices.Equal(got, want) {
+		t.Errorf("USD in KES: got %q, want %q", got, want)
+	}
+	// A whole vector without a date has the currencies of the bank.
+	for base, want := range map[currency.Code]string{"EUR": "2026-01-17", "BZD": "2026-01-17", "RUB": "2026-01-02"} {
+		if day, err := data.Whole().Latest(base); err != nil || day.Date().String() != want {
+			t.Errorf("the table of %s: got %s, %v, want %s", base, day.Date(), err, want)
+		}
+	}
+	for on, want := range map[string]string{"2026-01-31": "BZD KES USD XOF", "2026-02-01": "KES"} {
+		day, err := data.Whole().At(date(t, on), "EUR")
+		if err != nil || day.Date().String() != on {
+			t.Fatalf("%s: got %v", on, err)
+		}
+		var got []string
+		for _, code := range strings.Fields("BZD KES RUB USD XOF") {
+			if _, found := day.Value(currency.Code(code)); found {
+				got = append(got, code)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %v, want %s", on, got, want)
+		}
 	}
 }
 
@@ -288,9 +351,9 @@ func TestFrom(t *testing.T) {
 		{rates.SourceECB, nil, "2026-04-10"},
 		{rates.SourceECB, []currency.Code{"USD", "BZD"}, ""},
 		{rates.SourceECB | rates.SourceParity, []currency.Code{"USD", "BZD"}, "2026-04-10"},
-		{rates.SourceParity, []currency.Code{"EUR", "XOF"}, "2026-04-11"},
+		{rates.SourceParity, []currency.Code{"EUR", "XOF"}, "2026-04-10"},
 		{rates.SourceParity, []currency.Code{"USD", "BZD"}, ""},
-		{rates.SourceParity | rates.SourceIndicative, []currency.Code{"USD", "BZD"}, "2026-04-11"},
+		{rates.SourceParity | rates.SourceIndicative, []currency.Code{"USD", "BZD"}, ""},
 		{rates.SourceIndicative, []currency.Code{"KES", "EUR"}, "2026-04-11"},
 		{rates.AllSources, []currency.Code{"KES", "USD"}, "2026-04-11"},
 		{0, nil, ""},
@@ -337,7 +400,7 @@ func TestListings(t *testing.T) {
 	}
 	want := []string{
 		"BGN 2026-04-10 2026-04-10 ECB",
-		"EUR 2026-04-10 2026-04-14 ECB",
+		"EUR 2026-04-10 2026-04-13 ECB",
 		"KES 2026-04-14 2026-04-14 indicative",
 		"USD 2026-04-10 2026-04-13 ECB",
 	}

@@ -40,8 +40,8 @@ type Conversion struct {
 func (d Day) Date() civil.Date { return d.data.days[d.index] }
 
 // Source returns the sources of the values of these currencies; without
-// currencies, of the whole vector. The euro alone has the best source of the
-// day, since it has no value.
+// currencies, of the whole vector. The euro alone is the bank's, or else has the
+// best source of the day, since it has no value.
 func (d Day) Source(codes ...currency.Code) Source {
 	var all, some Source
 	for _, code := range codes {
@@ -51,6 +51,9 @@ func (d Day) Source(codes ...currency.Code) Source {
 	}
 	if some != 0 {
 		return some
+	}
+	if len(codes) > 0 && d.data.hasBank() {
+		return SourceECB
 	}
 	for _, c := range d.data.row(d.index) {
 		if d.data.uses(c) {
@@ -157,5 +160,7 @@ func (d Day) Convert(from, to currency.Code, amount Decimal) (Conversion, error)
 
 // lookup returns the value of a code on the day.
 func (d Day) lookup(code currency.Code) (cell, bool) {
-	return d.data.finder(code).in(d.data.row(d.index))
+	column, known := d.data.column(code)
+	c, found := find(d.data.row(d.index), column)
+	return c, known && found && d.data.uses(c)
 }

@@ -85,22 +85,26 @@ func (p Parity) of(base Value) Value {
 	return value
 }
 
-// addParities adds those that hold on a day to its vector, which has a cell for
-// each column. The bank's values stay.
-func (d *Dataset) addParities(fixed []Parity, day civil.Date, vector []cell) {
-	for _, p := range fixed {
+// addParities puts those that hold on a day into its vector, which has a cell for
+// each column, in place of values that are not the bank's. A parity is as new as
+// the value of its base; euro is that of the euro.
+func (d *Dataset) addParities(day civil.Date, euro cell, vector []cell) {
+	for _, p := range parities() {
 		column, _ := d.column(p.Code)
-		base := cell{coefficient: 1} // the euro's
-		if p.Base != currency.Euro {
-			at, quoted := d.column(p.Base)
-			if !quoted {
-				continue
-			}
-			base = vector[at]
+		if !p.holds(day) || vector[column].source == SourceECB {
+			continue
 		}
-		if p.holds(day) && !base.value().IsZero() && vector[column].source != SourceECB {
+		base := euro
+		if p.Base != currency.Euro {
+			base = cell{}
+			if at, quoted := d.column(p.Base); quoted {
+				base = vector[at]
+			}
+		}
+		vector[column] = cell{}
+		if !base.value().IsZero() {
 			value := p.of(base.value())
-			vector[column] = cell{value.coefficient, value.exponent, base.source | SourceParity, column, value.divisor}
+			vector[column] = cell{value.coefficient, value.exponent, base.source | SourceParity, column, value.divisor, base.carried}
 		}
 	}
 }

@@ -60,11 +60,10 @@ func (d *Dataset) Series(r Range) iter.Seq[Row] {
 		}
 		// Before the first day there is nothing to walk through.
 		r.Start = max(r.Start, d.days[0])
-		cursors := make([]pairCursor, len(r.To))
-		for i, to := range r.To {
-			cursors[i] = pairCursor{
-				data: d, code: to, from: d.finder(r.From), to: d.finder(to),
-				next: d.before(r.Start-LookBack) + 1, end: min(r.End, lastDay(r.From, to)),
+		var targets []target
+		for _, to := range r.To {
+			if columns, quoted := d.columnsOf(r.From, to); quoted {
+				targets = append(targets, target{to, columns, lastDay(r.From, to)})
 			}
 		}
 		var points []point
@@ -72,8 +71,8 @@ func (d *Dataset) Series(r Range) iter.Seq[Row] {
 		for begin := r.Start; begin <= r.End; {
 			end := min(r.Group.end(begin), r.End)
 			points = points[:0]
-			for i := range cursors {
-				if p, found := cursors[i].point(begin, end, r.FillPrevious); found {
+			for _, t := range targets {
+				if p, found := d.point(t, begin, end, r.FillPrevious); found {
 					points = append(points, p)
 				}
 			}
@@ -114,54 +113,31 @@ func (g Group) end(day civil.Date) civil.Date {
 	return day
 }
 
-// pairCursor walks the days upwards and remembers the newest that quotes a
-// pair.
-type pairCursor struct {
-	data     *Dataset
-	code     currency.Code
-	from, to finder
-	end      civil.Date // the last day of the pair
-	next     int        // the first day not looked at yet
-	last     sighting   // of the days looked at, the newest that quotes the pair
+// target is a currency of a series: the columns of the pair, and its last day.
+type target struct {
+	code    currency.Code
+	columns []uint16
+	end     civil.Date
 }
 
-// sighting is a day with both values of a pair.
-type sighting struct {
-	Day
-	from, to cell
-}
-
-// point returns the rate of the pair for a period, if it has one.
-func (c *pairCursor) point(begin, end civil.Date, fill bool) (point, bool) {
-	if end = min(end, c.end); begin > end {
+// point returns the rate of a target for a period, if it has one.
+func (d *Dataset) point(t target, begin, end civil.Date, fill bool) (point, bool) {
+	end = min(end, t.end)
+	oldest := begin
+	if fill && begin <= end {
+		oldest = min(begin, end-LookBack)
+	}
+	day, err := d.newest(d.before(end+1), oldest, t.columns)
+	if err != nil {
 		return point{}, false
 	}
-	met, found := c.newest(end)
-	own := found && met.Date() >= begin
-	if !own && !(found && fill && met.Date() >= end-LookBack) {
-		return point{}, false
+	row := d.row(day.index)
+	from, _ := find(row, t.columns[0])
+	to, _ := find(row, t.columns[1])
+	source := cmp.Or(from.source|to.source, day.Source(currency.Euro))
+	date, filled := day.Date(), day.Date() < begin
+	if filled {
+		date = end
 	}
-	date := end
-	if own {
-		date = met.Date()
-	}
-	source := met.from.source | met.to.source
-	if source == 0 { // the euro in euros
-		source = met.Source(currency.Euro)
-	}
-	return point{date, Quote{c.code, quotient(met.to.value(), met.from.value())}, source, !own}, true
-}
-
-// newest returns the newest day up to end that quotes the pair, if any. Later
-// calls must have a later end.
-func (c *pairCursor) newest(end civil.Date) (sighting, bool) {
-	for ; c.next < len(c.data.days) && c.data.days[c.next] <= end; c.next++ {
-		row := c.data.row(c.next)
-		from, haveFrom := c.from.in(row)
-		to, haveTo := c.to.in(row)
-		if haveFrom && haveTo && (!c.from.euro || !c.to.euro || slices.ContainsFunc(row, c.data.uses)) {
-			c.last = sighting{Day{c.data, c.next}, from, to}
-		}
-	}
-	return c.last, c.last.data != nil
+	return point{date, Quote{t.code, quotient(to.value(), from.value())}, source, filled}, true
 }

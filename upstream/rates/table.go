@@ -49,7 +49,7 @@ func ReadTable(table string, source Source) (*Dataset, error) {
 				if columns[at] < 0 {
 					return nil, fmt.Errorf("%w: value %d on %s has no currency", errTable, at+1, day)
 				}
-				cells = append(cells, cell{value.coefficient, value.exponent, source, uint16(columns[at]), value.divisor})
+				cells = append(cells, cell{value.coefficient, value.exponent, source, uint16(columns[at]), value.divisor, false})
 			}
 			at++
 		}
