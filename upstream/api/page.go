@@ -101,7 +101,7 @@ type shown struct {
 // operations in this order. They are parts of pages, and need neither a script
 // nor another server.
 func newReference(document *huma.OpenAPI, site *url.URL, operations []shown) (map[string]template.HTML, error) {
-	layouts, err := template.ParseFS(pageFiles, "page/*.html")
+	layouts, err := template.New("").Funcs(template.FuncMap{"lines": manyLines}).ParseFS(pageFiles, "page/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("reading the templates of the reference: %w", err)
 	}
@@ -247,6 +247,15 @@ func isOfControl(m member) bool {
 	return m.Name == "keys" || strings.HasPrefix(m.Name, "keys[]")
 }
 
+// manyLines returns the number of lines of code that a page does not show whole, or
+// 0 for up to ten lines.
+func manyLines(code string) int {
+	if n := strings.Count(code, "\n") + 1; n > 10 {
+		return n
+	}
+	return 0
+}
+
 // paragraphs splits a text at its empty lines. The bold words at the start of a
 // paragraph are its heading.
 func paragraphs(text string) []paragraph {
@@ -255,7 +264,6 @@ func paragraphs(text string) []paragraph {
 		p := paragraph{Text: part}
 		if rest, bold := strings.CutPrefix(part, "**"); bold {
 			p.Lead, p.Text, _ = strings.Cut(rest, "**")
-			p.Lead = strings.TrimSuffix(p.Lead, ".")
 			p.Text = strings.TrimSpace(p.Text)
 		}
 		all = append(all, p)

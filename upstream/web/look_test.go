@@ -96,17 +96,31 @@ func TestStoriesAreAccessible(t *testing.T) {
 	}
 }
 
-// The docs show answers of up to ten lines whole.
-func TestAnswersAreWhole(t *testing.T) {
+// The docs hide nothing in silence: the overview is open, code of up to ten lines
+// is whole, longer code says how long it is and scrolls by keyboard, and a finger
+// hits every link.
+func TestDocsAreWhole(t *testing.T) {
 	t.Parallel()
-	page := browsertest.Start(t).Person(browsertest.Wide)
-	page.Go(gallery(t).URL + "/docs")
-	const answers = `[...document.querySelectorAll(".answer")].filter(e => e.textContent.split("\n").length <= 10)`
-	if got := browsertest.Evaluate[int](page, answers+".length"); got < 3 {
-		t.Errorf("got %d answers of up to ten lines, want those of at least three endpoints", got)
-	}
-	for _, cut := range browsertest.Evaluate[[]string](page, answers+".filter(e => e.scrollHeight > e.clientHeight).map(e => e.textContent)") {
-		t.Errorf("an answer is cut off: %s", cut)
+	server, browser := gallery(t), browsertest.Start(t)
+	for name, size := range map[string]browsertest.Option{"wide": browsertest.Wide, "a phone": browsertest.PhoneOf(360)} {
+		page := browser.Person(size)
+		for path, long := range map[string]int{"/docs": 4, "/docs-go": 13, "/docs-errors": 0} {
+			page.Go(server.URL + path)
+			const scrolled = `[...document.querySelectorAll("pre")].filter(e => e.scrollHeight > e.clientHeight + 1)`
+			if got := browsertest.Evaluate[int](page, scrolled+".length"); got != long {
+				t.Errorf("%s on %s has %d long pieces of code, want %d", path, name, got, long)
+			}
+			for _, text := range browsertest.Evaluate[[]string](page, scrolled+`.filter(e => e.tabIndex ||
+				(e.closest(".secret") ?? e).nextElementSibling?.textContent !== e.textContent.split("\n").length + " lines: scroll for the rest.").map(e => e.textContent)`) {
+				t.Errorf("%s on %s cuts off in silence: %s", path, name, text)
+			}
+			for _, text := range browsertest.Evaluate[[]string](page, `[...document.querySelectorAll("#overview p, #overview details > *")].filter(e => !e.checkVisibility()).map(e => e.textContent)`) {
+				t.Errorf("%s on %s hides %s", path, name, text)
+			}
+			for _, text := range browsertest.Evaluate[[]string](page, `[...document.querySelectorAll(".docs a")].filter(e => e.getBoundingClientRect().height < 24).map(e => e.textContent)`) {
+				t.Errorf("%s on %s has the low link %s", path, name, text)
+			}
+		}
 	}
 }
 
