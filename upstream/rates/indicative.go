@@ -14,7 +14,8 @@ var indicativeTable string
 // Indicative returns the embedded market rates. They come from dated releases
 // of a public-domain package that does not disclose its sources. They have no
 // values of the days and currencies for which the bank's embedded rates or a
-// parity has one. Merge leaves out those of the bank's other days. Each call parses the table.
+// parity has one. Merge leaves out those of the bank's other days. Each call
+// parses the table.
 func Indicative() (*Dataset, error) {
 	d, err := ReadTable(indicativeTable, SourceIndicative)
 	if err != nil {
