@@ -101,8 +101,11 @@ func New(zone string) (*Calendar, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the time zone: %w", err)
 	}
-	return &Calendar{location: location}, nil
+	return In(location), nil
 }
+
+// In returns the calendar of a zone.
+func In(zone *time.Location) *Calendar { return &Calendar{location: zone} }
 
 // Zone returns the name of the calendar's zone.
 func (c *Calendar) Zone() string {
@@ -116,6 +119,17 @@ func (c *Calendar) At(t time.Time) *Span { return c.span(t, days, &c.today) }
 // Month returns the month of t. The times of the span are in the calendar's
 // zone. Callers share the span and must not change it.
 func (c *Calendar) Month(t time.Time) *Span { return c.span(t, months, &c.thisMonth) }
+
+// EndOf returns when a day ends: the first instant whose date is later. The zone
+// can skip that midnight, or the whole day.
+func (c *Calendar) EndOf(day Day) time.Time {
+	const before = 48 * time.Hour // the day has begun in no zone
+	span := c.At(day.UTC().Add(-before))
+	for span.Day <= day {
+		span = c.At(span.End)
+	}
+	return span.Start
+}
 
 func (c *Calendar) span(t time.Time, of unit, cache *atomic.Pointer[run]) *Span {
 	sec := t.Unix()

@@ -105,35 +105,19 @@ func parseUntil(ctx context.Context, gate *client.Client, text string) (time.Tim
 	if end, err := time.Parse(time.RFC3339, text); err == nil {
 		return end, nil
 	}
-	date, err := time.Parse(time.DateOnly, text)
+	day, err := calendar.ParseDay(text)
 	if err != nil {
 		return time.Time{}, misuse.Errorf("invalid --until %q: want a day such as 2026-12-31 or a time such as 2026-12-31T18:00:00Z", text)
 	}
-	zone, err := zoneOf(ctx, gate)
+	plans, err := gate.Plans(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	return endOf(zone, date), nil
-}
-
-// zoneOf returns the calendar in the time zone of the gate.
-func zoneOf(ctx context.Context, gate *client.Client) (*calendar.Calendar, error) {
-	plans, err := gate.Plans(ctx)
+	zone, err := calendar.New(plans.Timezone)
 	if err != nil {
-		return nil, err
+		return time.Time{}, err
 	}
-	return calendar.New(plans.Timezone)
-}
-
-// endOf returns the first instant whose date in the zone is later than a date
-// in UTC. A zone can skip midnight or the whole day.
-func endOf(zone *calendar.Calendar, date time.Time) time.Time {
-	const before = 48 * time.Hour // the day has begun in no zone
-	span := zone.At(date.Add(-before))
-	for span.Day <= calendar.UTCDay(date) {
-		span = zone.At(span.End)
-	}
-	return span.Start
+	return zone.EndOf(day), nil
 }
 
 func showOverrides(table io.Writer, overrides []api.Override) {
