@@ -76,13 +76,16 @@ type chartData struct {
 type refusedCalls map[string]int64
 
 const (
+	returnedName = "Given back"
 	refusedName  = "Refused"
 	refusedClass = "refused"
 )
 
-// newChartData returns the data of all endpoints.
+// newChartData returns the data of all endpoints. Calls that were given back are
+// not theirs, as in the meters, but a series of their own.
 func newChartData(document api.UsageDocument, refused refusedCalls) chartData {
 	d := chartData{refused: make([]int64, len(document.Days))}
+	returned := make([]int64, len(document.Days))
 	for i, day := range document.Days {
 		d.days = append(d.days, day.Day)
 		d.refused[i] = refused[day.Day]
@@ -90,9 +93,13 @@ func newChartData(document api.UsageDocument, refused refusedCalls) chartData {
 	for _, e := range document.Endpoints {
 		counts := make([]int64, len(document.Days))
 		for i, day := range document.Days {
-			counts[i] = day.Calls[e.Endpoint]
+			counts[i] = day.Calls[e.Endpoint] - day.Credited[e.Endpoint]
+			returned[i] += day.Credited[e.Endpoint]
 		}
 		d.names, d.counts = append(d.names, e.Endpoint), append(d.counts, counts)
+	}
+	if sumOf(returned) > 0 {
+		d.names, d.counts = append(d.names, returnedName), append(d.counts, returned)
 	}
 	return d
 }
@@ -115,6 +122,9 @@ func newChart(d chartData) *chart {
 	c.Top, c.Middle = humanize.Comma(top), humanize.Comma(top/2)
 	for i, name := range d.names {
 		c.Series = append(c.Series, series{Name: name, Class: "c" + strconv.Itoa(min(i, maxSeries-1))})
+		if name == returnedName {
+			c.Series[i].Class = "returned"
+		}
 	}
 	if len(d.names) > 1 {
 		c.Endpoints = d.names

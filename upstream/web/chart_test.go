@@ -46,6 +46,12 @@ func TestChart(t *testing.T) {
 		t.Error("a chart of nothing")
 	}
 
+	document.Days[1].Credited = map[string]int64{"convert": 1500}
+	if c = newChart(newChartData(document, nil)); c.Series[0].Total != "0" || c.Series[2].Total != "1,500" || c.Columns[1].Admitted != "1,600" || strings.Join(c.Endpoints, " ") != "convert rates Given back" {
+		t.Errorf("with calls that were given back: got %+v and %+v", c.Series, c.Columns)
+	}
+	document.Days[1].Credited = nil
+
 	refused := refusedCalls{"2026-11-15": 7, "2026-11-16": 5}
 	if c = newChart(newChartData(document, refused)); c.Series[2].Total != "12" || c.Series[2].Class != "refused" || c.Columns[0].Refused != "7" {
 		t.Errorf("with refused calls: got %+v", c.Series)

@@ -68,12 +68,14 @@ func (s *site) endSession(w http.ResponseWriter, r *http.Request, v *visit, id s
 	if err != nil {
 		return err
 	}
+	done := "unchanged"
 	if slices.ContainsFunc(all, func(one account.Session) bool { return one.ID == id }) {
+		done = "ended"
 		if err := s.Sessions.RemoveSession(r.Context(), id); err != nil {
 			return err
 		}
 	}
-	redirect(w, "/settings/sessions", url.Values{"done": {"ended"}})
+	redirect(w, "/settings/sessions", url.Values{"done": {done}})
 	return nil
 }
 

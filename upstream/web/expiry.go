@@ -3,6 +3,8 @@ package web
 import (
 	"strconv"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 )
 
 // lifeChoice is a choice of the expiry. Date is the resulting date, or empty.
@@ -54,29 +56,26 @@ func (v *visit) expiry(f *keyForm) (ttl string, at *time.Time) {
 	case never, unchanged:
 		return "", nil
 	case untilDate:
-		return "", v.lastDay(f)
+		end, problem := v.clock.endOf(f.Until)
+		if problem != "" {
+			f.refuse("expires", problem)
+		}
+		return "", new(end.Add(-time.Second)) // at midnight, pages would show the next day
 	}
 	return f.Life + "d", nil
 }
 
-// lastDay returns the last second of the day that the person typed. At the
-// midnight after it, pages would show the next day.
-func (v *visit) lastDay(f *keyForm) *time.Time {
-	first, err := time.ParseInLocation(time.DateOnly, f.Until, v.clock.zone)
+// endOf returns when the day that a person typed ends, or what is wrong with it.
+func (c clock) endOf(text string) (end time.Time, problem string) {
+	last, err := calendar.ParseDay(text)
 	if err != nil {
-		f.refuse("expires", "Enter a date such as "+v.clock.now.AddDate(1, 0, 0).In(v.clock.zone).Format(time.DateOnly)+".")
-		return nil
+		return end, "Enter a date such as " + c.now.AddDate(1, 0, 0).In(c.zone).Format(time.DateOnly) + "."
 	}
-	next := first.AddDate(0, 0, 1)
-	if next.Day() == first.Day() { // clocks skip this midnight
-		next = next.Add(time.Hour)
+	switch end = calendar.In(c.zone).EndOf(last); {
+	case !end.After(c.now):
+		problem = "The date is in the past. Enter today or a later date."
+	case end.After(c.now.AddDate(maxYears, 0, -1)):
+		problem = "The date must be within " + strconv.Itoa(maxYears) + " years."
 	}
-	last := next.Add(-time.Second)
-	switch {
-	case !last.After(v.clock.now):
-		f.refuse("expires", "The date is in the past. Enter today or a later date.")
-	case last.After(v.clock.now.AddDate(maxYears, 0, -1)):
-		f.refuse("expires", "The date must be within "+strconv.Itoa(maxYears)+" years.")
-	}
-	return &last
+	return end, problem
 }

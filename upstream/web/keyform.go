@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -233,7 +234,7 @@ func (s *site) changeKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	if form.Problem != "" {
 		return s.showKeyForm(w, http.StatusUnprocessableEntity, v, form)
 	}
-	_, err = untilDone(r.Context(), func(ctx context.Context) (api.Key, error) {
+	now, err := untilDone(r.Context(), func(ctx context.Context) (api.Key, error) {
 		return s.Gate.ChangeKey(ctx, v.who.ID, key.ID, request)
 	})
 	if form.refused(err) {
@@ -242,7 +243,12 @@ func (s *site) changeKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	if err != nil {
 		return err
 	}
-	redirect(w, keysPath+"/"+key.ID, url.Values{"done": {"changed"}})
+	done := "changed"
+	now.LastUsedAt, now.LastUsedFrom = key.LastUsedAt, key.LastUsedFrom
+	if reflect.DeepEqual(now, key) {
+		done = "unchanged"
+	}
+	redirect(w, keysPath+"/"+key.ID, url.Values{"done": {done}})
 	return nil
 }
 
@@ -319,8 +325,8 @@ func (f *keyForm) limits() []api.Limit {
 	for i := range f.Limits {
 		row := &f.Limits[i]
 		limit := api.Limit{Endpoint: row.Endpoint, Period: row.Period}
-		var err error
-		limit.Limit, err = strconv.ParseInt(strings.ReplaceAll(row.Limit, ",", ""), 10, 64)
+		var valid bool
+		limit.Limit, valid = wholeNumber(row.Limit, 0)
 		same := func(l api.Limit) bool { return l.Endpoint == limit.Endpoint && l.Period == limit.Period }
 		problem := ""
 		switch {
@@ -328,7 +334,7 @@ func (f *keyForm) limits() []api.Limit {
 			problem = "Choose the endpoint of this limit, or clear the number."
 		case row.Limit == "":
 			problem = "Enter the number of calls of this limit, or choose “remove this limit”."
-		case err != nil || limit.Limit < 0 || limit.Limit > maxLimit:
+		case !valid:
 			problem = "A limit is a whole number from 0 to 10^15, such as 1000."
 		case limit.Limit == 0 && isPace(limit.Period):
 			problem = "A limit " + per(limit.Period) + " is at least 1."
@@ -342,6 +348,12 @@ func (f *keyForm) limits() []api.Limit {
 		limits = append(limits, limit)
 	}
 	return limits
+}
+
+// wholeNumber reads a number of calls, from least on, with or without commas.
+func wholeNumber(text string, least int64) (n int64, valid bool) {
+	n, err := strconv.ParseInt(strings.ReplaceAll(strings.TrimSpace(text), ",", ""), 10, 64)
+	return n, err == nil && n >= least && n <= maxLimit
 }
 
 // addresses returns the lines of the field.

@@ -74,7 +74,8 @@ func TestLastDay(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := &visit{clock: clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), zone: location}}
-		if got := v.lastDay(&keyForm{Until: "2026-03-07"}).Format(time.RFC3339); got != want {
+		_, at := v.expiry(&keyForm{Life: untilDate, Until: "2026-03-07"})
+		if got := at.Format(time.RFC3339); got != want {
 			t.Errorf("%s: got %s, want %s", zone, got, want)
 		}
 	}

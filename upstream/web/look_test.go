@@ -124,6 +124,21 @@ func TestDocsAreWhole(t *testing.T) {
 	}
 }
 
+// broken are the words of a page that are on two lines. Longer words, names and
+// addresses may break.
+const broken = `(() => {
+	const found = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+		for (const word of node.data.matchAll(/(?<=^|[\s(])[A-Za-z]{2,18}(?=[.,:;)]?(\s|$))/g)) {
+			const range = document.createRange();
+			range.setStart(node, word.index);
+			range.setEnd(node, word.index + word[0].length);
+			if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1) found.push(word[0] + " in " + node.data.slice(0, 60));
+		}
+	}
+	return found;
+})()`
+
 // problems returns what is wrong with the layout of a page, and what axe-core
 // finds if it is to judge.
 func problems(page *browsertest.Page, l look, judged bool) []string {
@@ -134,6 +149,9 @@ func problems(page *browsertest.Page, l look, judged bool) []string {
 	const cut = `[...document.querySelectorAll("body *")].filter(e => e.offsetWidth && e.scrollWidth > e.clientWidth + 1 &&
 		getComputedStyle(e).overflowX !== "visible" && !e.closest("pre, .docs, details"))
 		.map(e => e.className + ": " + e.scrollWidth + " of " + e.clientWidth + " pixels: " + e.textContent.slice(0, 200))`
+	for _, text := range browsertest.Evaluate[[]string](page, broken) {
+		found = append(found, "breaks the word "+text)
+	}
 	if l.width == narrowest || l.width == widest {
 		for _, text := range browsertest.Evaluate[[]string](page, cut) {
 			found = append(found, "cuts off "+text)

@@ -32,8 +32,9 @@ type meters struct {
 // without one.
 type meter struct {
 	// Name is the endpoint, Key the name of the key whose own limit this is,
-	// or empty.
-	Name, Key string
+	// or empty. Target has the endpoint and the period. Change is the address of the
+	// page that changes the limit, or empty.
+	Name, Key, Target, Change string
 	// Period is the day or the month, in words.
 	Period string
 	// Resets is nil without a limit. Countdown is the time left, or empty if
@@ -43,6 +44,8 @@ type meter struct {
 	// State is ok, near, full, unlimited, or closed for a limit of 0.
 	State             string
 	Used, Limit, Left string
+	// Returned is how many calls of today were given back, or empty.
+	Returned string
 	// Percent is a whole number from 0 to 100, Width the length of the bar
 	// in percent.
 	Percent int
@@ -60,11 +63,14 @@ func (v *visit) meters(document api.UsageDocument) meters {
 	for _, e := range document.Endpoints {
 		if !slices.ContainsFunc(e.Limits, func(l api.UsageLimit) bool { return !isPace(l.Period) }) {
 			all.Bars = append(all.Bars, meter{
-				Name: e.Endpoint, Period: "Today", State: "unlimited", Used: humanize.Comma(e.Used), share: unlimitedShare,
+				Name: e.Endpoint, Target: e.Endpoint + "/" + perDay, Period: "Today", State: "unlimited", Used: humanize.Comma(e.Used), share: unlimitedShare,
 			})
 		}
 		for _, l := range e.Limits {
 			all.add(v.clock, e.Endpoint, "", l)
+			if l.Period == perDay && e.Credited > 0 {
+				all.Bars[len(all.Bars)-1].Returned = humanize.Comma(e.Credited)
+			}
 		}
 	}
 	for _, l := range document.Limits {
@@ -121,10 +127,10 @@ const (
 // newMeter returns the meter of a limit that is no pace.
 func newMeter(c clock, endpoint, key string, l api.UsageLimit) meter {
 	if l.Limit == 0 { // also tomorrow
-		return meter{Name: covers(endpoint), Key: key, State: "closed", share: closedShare}
+		return meter{Name: covers(endpoint), Key: key, Target: endpoint + "/" + l.Period, State: "closed", share: closedShare}
 	}
 	m := meter{
-		Name: covers(endpoint), Key: key, Period: "Today", State: "ok", Resets: new(c.moment(*l.ResetsAt)),
+		Name: covers(endpoint), Key: key, Target: endpoint + "/" + l.Period, Period: "Today", State: "ok", Resets: new(c.moment(*l.ResetsAt)),
 		Used: humanize.Comma(*l.Used), Limit: humanize.Comma(l.Limit), Left: humanize.Comma(*l.Remaining),
 		share: min(100, 100*float64(*l.Used)/float64(l.Limit)),
 	}

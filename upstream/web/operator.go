@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -149,14 +148,30 @@ func mistake(advice string) error {
 	return problem{Status: http.StatusUnprocessableEntity, Advice: advice}
 }
 
-// adviceOf says why a form was not accepted. It is empty for other errors.
+// gateAdvice says in the words of the pages why the gate refused a form, by the
+// code of the refusal.
+var gateAdvice = map[string]string{
+	"invalid_limit":    "Calls: a limit of a second, a minute or an hour is at least 1.",
+	"too_many_limits":  "The account has as many overrides as it can have. Clear one first.",
+	"invalid_day":      "Day of the calls: choose today or one of the 399 days before.",
+	"credit_exists":    "This form was sent before with other values. Open it again.",
+	"invalid_reason":   "Reason: at most 200 characters, all of them visible.",
+	"account_disabled": "The account is disabled. Enable it first.",
+	"no_site":          "The gate has no address for links: set its option site to the address of these pages.",
+}
+
+// adviceOf says why a form was not accepted. It is empty for other errors: then an
+// error page says that nothing was changed.
 func adviceOf(err error) string {
 	if shown, ok := errors.AsType[problem](err); ok && shown.Status == http.StatusUnprocessableEntity {
 		return shown.Advice
 	}
 	refused, ok := errors.AsType[*apierror.Error](err)
-	if ok && slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusConflict}, refused.Status) {
+	switch {
+	case !ok:
+		return ""
+	case refused.Code == "nothing_to_credit": // it has the numbers, in a sentence
 		return refused.Message
 	}
-	return ""
+	return gateAdvice[refused.Code]
 }

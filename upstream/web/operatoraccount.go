@@ -1,12 +1,13 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ const (
 type sheet struct {
 	*subject
 	Limits    meters
-	Overrides []api.Override
+	Overrides []overrideRow
 	// Credits are the days with calls that were given back, and Refused the refused
 	// calls of the last week by code.
 	Credits []api.UsageDay
@@ -69,19 +70,24 @@ func (s *site) operatorAccount(w http.ResponseWriter, r *http.Request, v *visit)
 		view.Keys.Keys, view.OlderKeys = view.Keys.Keys[:operatorKeys], older
 	}
 	p := v.page(of.Name(), operatorSection, view)
-	p.Notice = operatorActions[r.URL.Query().Get("done")].Done
+	p.Notice = cmp.Or(operatorActions[r.URL.Query().Get("done")].Done, p.Notice)
 	return s.views.show(w, http.StatusOK, "operatoraccount", p)
 }
 
 func newSheet(of *subject, document api.UsageDocument, overrides []api.Override, keys []api.Key, refused []api.Refused, log []api.AuditEntry) *sheet {
 	view := &sheet{
-		subject: of, Limits: of.meters(document), Overrides: overrides, Entries: of.entryRows(log),
+		subject: of, Limits: of.meters(document), Overrides: of.overrideRows(overrides), Entries: of.entryRows(log),
 		Calls:   of.callRows(document.RecentCalls[:min(len(document.RecentCalls), operatorCalls)]),
 		Credits: slices.DeleteFunc(document.Days, func(d api.UsageDay) bool { return len(d.Credited) == 0 }),
 		Refused: sumBy(refused, func(r api.Refused) string { return r.Code }),
 	}
 	for i := range view.Entries {
 		view.Entries[i].Account = "" // the page has it
+	}
+	for i, bar := range view.Limits.Bars {
+		if bar.Key == "" {
+			view.Limits.Bars[i].Change = of.Path() + "/limit?target=" + bar.Target
+		}
 	}
 	view.Keys.fill(of.visit, keys)
 	return view
@@ -115,6 +121,21 @@ type actionForm struct {
 	Action, Target, Problem, Link string
 	// Today is the last day for a credit, and the first for the end of an override.
 	Today, Zone string
+	// Sure is what the problem asks: the form can be sent again with it.
+	Sure string
+	// Bars are the limits now, the nearest first. The maps have the endpoint and the
+	// period of each.
+	Bars      []meter
+	limits    map[string]api.UsageLimit
+	overrides map[string]api.Override
+}
+
+// ask is a mistake unless the text is empty, or the form was asked the same.
+func (f *actionForm) ask(sure, text string) error {
+	if f.Sure = sure; text == "" || f.Get("sure") == sure {
+		return nil
+	}
+	return mistake(text + " If you want this, press the button again.")
 }
 
 // action shows the form of the action in the path, and makes its change. Its
@@ -129,7 +150,12 @@ func (s *site) action(w http.ResponseWriter, r *http.Request, v *visit) error {
 		return errNotFound
 	}
 	if r.Method != http.MethodPost {
-		f.Values = url.Values{"target": r.URL.Query()["target"], "plan": {of.Plan}, "period": {perDay}, "day": {f.Today}, "id": {rand.Text()}}
+		f.Values = url.Values{"target": r.URL.Query()["target"], "plan": {of.Plan}, "day": {f.Today}, "id": {rand.Text()}}
+	}
+	if f.Action == "limit" {
+		if err := s.fillLimit(r.Context(), f); err != nil {
+			return err
+		}
 	}
 	f.Target = f.Get("target")
 	if f.Action == "revoke" {
@@ -146,6 +172,9 @@ func (s *site) action(w http.ResponseWriter, r *http.Request, v *visit) error {
 		switch f.Problem = adviceOf(err); {
 		case f.Problem != "":
 			status = http.StatusUnprocessableEntity
+		case errors.Is(err, errUnchanged):
+			redirect(w, f.Path(), url.Values{"done": {"unchanged"}})
+			return nil
 		case err != nil:
 			return err
 		case f.Link == "":
@@ -162,16 +191,32 @@ func newAction(of *subject, name string, values url.Values) *actionForm {
 		Today: of.clock.now.In(of.clock.zone).Format(time.DateOnly), Zone: of.plans.Timezone,
 	}
 	if name == "limit" {
-		f.options["endpoint"] = append(f.options["endpoint"], choice{api.All, "all endpoints"})
+		f.options["endpoint"] = slices.DeleteFunc(of.endpointChoices(""), func(c choice) bool { return !of.has(c.Value) })
 	}
 	return f
 }
 
+// errUnchanged means that a form has what is there already.
+var errUnchanged = errors.New("nothing changed")
+
 // make makes the change of a form. The link that it returns is shown once.
 func (s *site) make(ctx context.Context, f *actionForm) (link string, err error) {
 	id, reason := f.Account.Account, strings.TrimSpace(f.Get("reason"))
-	if reason == "" { // the gate refuses other reasons that the log cannot have
+	for name, label := range map[string]string{"plan": "New plan", "endpoint": "Endpoint", "period": "Period"} {
+		if f.Has(name) && !isChoice(f.options[name], f.Get(name)) {
+			return "", mistake(label + ": choose one of the list.")
+		}
+	}
+	switch {
+	case f.Action == "plan" && f.Get("plan") == f.Plan, f.Action == "disable" && f.Disabled, f.Action == "enable" && !f.Disabled:
+		return "", errUnchanged
+	case reason == "": // the gate refuses other reasons that the log cannot have
 		return "", mistake("Give a reason.")
+	case f.Action == "disable" && id == f.session.AccountID:
+		err = f.ask(id, "This is your own account. You are signed out at once, and only another operator, or a person with a shell on the server, can enable it again.")
+	}
+	if err != nil {
+		return "", err
 	}
 	ctx = client.WithReason(ctx, reason)
 	switch f.Action {
@@ -180,20 +225,14 @@ func (s *site) make(ctx context.Context, f *actionForm) (link string, err error)
 	case "disable", "enable":
 		_, err = s.Gate.PutAccount(ctx, id, api.AccountChange{Disabled: new(f.Action == "disable")})
 	case "limit":
-		// The limit and its last day are read as in the form of a key.
-		form := keyForm{Until: f.Get("until"), Limits: []limitRow{{Endpoint: f.Get("endpoint"), Limit: f.Get("calls"), Period: f.Get("period")}}}
-		limit, end := form.limits()[0], f.lastDay(&form)
-		if form.Problem != "" {
-			return "", mistake(form.Problem)
-		}
-		_, err = s.Gate.SetLimit(ctx, id, limit.Endpoint, limit.Period, api.OverrideRequest{Limit: &limit.Limit, ExpiresAt: end, Reason: reason})
+		err = s.setLimit(ctx, f, reason)
 	case "clear":
 		endpoint, period, _ := strings.Cut(f.Target, "/")
 		err = s.Gate.ClearLimit(ctx, id, endpoint, period)
 	case "credit":
-		calls, noNumber := strconv.ParseInt(strings.ReplaceAll(f.Get("calls"), ",", ""), 10, 64)
-		if noNumber != nil {
-			return "", mistake("Enter a whole number of calls, such as 100.")
+		calls, valid := wholeNumber(f.Get("calls"), 1)
+		if !valid {
+			return "", mistake("Calls: a whole number from 1 to 10^15, such as 100.")
 		}
 		// With its id, a form that is sent twice gives nothing back again.
 		_, err = s.Gate.Credit(ctx, id, api.CreditRequest{Endpoint: f.Get("endpoint"), Calls: calls, Day: f.Get("day"), ID: f.Get("id")})

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -148,24 +149,49 @@ func (s *site) try(w http.ResponseWriter, r *http.Request, v *visit) error {
 	return s.views.show(w, status, "operatortry", v.page("Try a request", operatorSection, view))
 }
 
-// explain asks the gate. The account can be a label.
+// explain asks the gate.
 func (s *site) explain(ctx context.Context, f fields) (found api.Explanation, err error) {
 	ctx, cancel := account.OfCall(ctx)
 	defer cancel()
 	field := func(name string) string { return strings.TrimSpace(f.Get(name)) }
 	q := client.Question{Method: field("method"), Target: field("target"), Key: field("key")}
+	if _, err := url.ParseRequestURI(q.Target); err != nil || strings.Contains(q.Target, " ") {
+		return found, mistake("Path: enter the path and the query of a request, such as /api/rates?base=EUR.")
+	}
 	if name := field("account"); name != "" {
-		accounts, err := s.Gate.LookUpAccount(ctx, name)
-		if err != nil {
+		if q.Account, err = s.accountOf(ctx, name); err != nil {
 			return found, err
 		}
-		if len(accounts) != 1 {
-			return found, mistake("There is not one account with this id or e-mail. Search for it in Accounts.")
-		}
-		q.Account = accounts[0].Account
 	}
 	if found, err = s.Gate.Explain(ctx, q); errors.Is(err, api.ErrNoKey) {
-		err = mistake("There is no key with this id. The page of an account has the ids of its keys.")
+		err = mistake("Key ID: no key has this ID. The page of an account has the IDs of its keys.")
 	}
 	return found, err
 }
+
+// accountOf returns the id of the account with an e-mail to sign in, an id or a
+// label.
+func (s *site) accountOf(ctx context.Context, name string) (string, error) {
+	if email, err := account.ParseEmail(name); err == nil {
+		if who, err := s.Accounts.Find(ctx, email); err == nil {
+			return who.ID, nil
+		}
+	}
+	accounts, err := s.Gate.LookUpAccount(ctx, name)
+	if err == nil && len(accounts) != 1 {
+		err = mistake("Account: not one account has this e-mail, label or ID. Search for it in Accounts.")
+	}
+	if err != nil {
+		return "", err
+	}
+	return accounts[0].Account, nil
+}
+
+// stepWords are the steps of an explanation in words.
+var stepWords = map[string]string{
+	"path": "Path", "headers": "Headers", "route": "Endpoint", "token": "Key", "address": "Address",
+	"entitlement": "Plan and permissions", "cost": "Cost", "quota": "Limits", "proxy": "Service",
+}
+
+// Step is a step in words.
+func (tryView) Step(name string) string { return cmp.Or(stepWords[name], name) }

@@ -181,8 +181,8 @@ func TestOperatorTriesARequest(t *testing.T) {
 		{"/api/ convert", ada.ID, "", 422, `role="alert"`},
 		{"/api/convert/EUR/1/USD", "Twice", "", 422, "not one account"},
 		{"/api/convert/EUR/1/USD", "nobody@example.com", "", 422, "not one account"},
-		{"/api/convert/EUR/1/USD", "", "key_unknown", 422, "no key with this id"},
-		{"/api/convert/EUR/1/USD", "shop-0001", key.ID, 422, "no key with this id"},
+		{"/api/convert/EUR/1/USD", "", "key_unknown", 422, "no key has this ID"},
+		{"/api/convert/EUR/1/USD", "shop-0001", key.ID, 422, "no key has this ID"},
 	} {
 		a := p.post("/operator/try", "method", "GET", "target", test.target, "account", test.account, "key", test.key)
 		a.has(t, test.status, test.shows)

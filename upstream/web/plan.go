@@ -17,6 +17,7 @@ type planView struct {
 	Endpoints []planEndpoint
 	Plans     []planRow
 	Zone      string
+	Overrides []overrideRow
 }
 
 // planEndpoint is an endpoint, or all endpoints together. Then Method and Path
@@ -45,8 +46,16 @@ type planCell struct {
 	Other bool
 }
 
-func (s *site) plan(w http.ResponseWriter, _ *http.Request, v *visit) error {
-	view := planView{Current: v.plan.Name, Offer: v.offer(), Zone: v.plans.Timezone}
+func (s *site) plan(w http.ResponseWriter, r *http.Request, v *visit) error {
+	overrides, err := s.overridesOf(r.Context(), v)
+	if err != nil {
+		return err
+	}
+	return s.showPlan(w, v, overrides)
+}
+
+func (s *site) showPlan(w http.ResponseWriter, v *visit, overrides []overrideRow) error {
+	view := planView{Current: v.plan.Name, Offer: v.offer(), Zone: v.plans.Timezone, Overrides: overrides}
 	for _, e := range v.plans.Endpoints {
 		view.Endpoints = append(view.Endpoints, planEndpoint{e.Name, e.Method, e.Path, costText(e)})
 	}

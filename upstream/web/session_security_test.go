@@ -257,7 +257,7 @@ func TestSignOutOneSession(t *testing.T) {
 		t.Fatalf("the pages have the buttons of %q and %q", all, ids(bob))
 	}
 	for _, id := range []string{ids(bob)[0], "nothing", ""} {
-		if got := ada.post("/settings/sessions", "session", id); got.location != "/settings/sessions?done=ended" {
+		if got := ada.post("/settings/sessions", "session", id); got.location != "/settings/sessions?done=unchanged" {
 			t.Errorf("%q: got %d to %q", id, got.status, got.location)
 		}
 	}

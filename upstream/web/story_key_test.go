@@ -43,12 +43,14 @@ func keyStories() map[string]story {
 		"token": func(s *site, w http.ResponseWriter) error {
 			return s.showToken(w, storyVisit("starter"), api.IssuedKey{Key: storyKeys(2)[1], Token: "tgk_" + strings.Repeat("EXAMPLE", 7)}, false)
 		},
-		"plan":      func(s *site, w http.ResponseWriter) error { return s.plan(w, nil, storyVisit("starter")) },
-		"plan-free": func(s *site, w http.ResponseWriter) error { return s.plan(w, nil, storyVisit("free")) },
+		"plan": func(s *site, w http.ResponseWriter) error {
+			return s.showPlan(w, storyVisit("starter"), storyOverrides())
+		},
+		"plan-free": func(s *site, w http.ResponseWriter) error { return s.showPlan(w, storyVisit("free"), nil) },
 		"plan-contact": func(s *site, w http.ResponseWriter) error {
 			shown, brand := *s, Brand{Name: "Currency API", Contact: Contact{"mailto:help@example.com", "help@example.com"}}
 			shown.views, _ = newViews(brand, true)
-			return shown.plan(w, nil, storyVisit("free"))
+			return shown.showPlan(w, storyVisit("free"), nil)
 		},
 	}
 }

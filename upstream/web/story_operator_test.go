@@ -29,6 +29,7 @@ func operatorStories() map[string]story {
 		"operator-account-new":     operatorStory("operatoraccount", "shop-7", newSheet(storyVisit("free").subject(api.Account{Account: "shop-7", Plan: "free", Disabled: true}), api.UsageDocument{}, nil, nil, nil, nil)),
 		"operator-plan":            actionStory("plan", url.Values{"plan": {"starter"}}, "", ""),
 		"operator-limit":           actionStory("limit", url.Values{"calls": {"many"}, "period": {perDay}, "reason": {`"><b>שלום`}}, "A limit is a whole number from 0 to 10^15, such as 1000.", ""),
+		"operator-limit-lower":     lowerStory(),
 		"operator-clear":           actionStory("clear", nil, "", ""),
 		"operator-credit":          actionStory("credit", url.Values{"day": {"2026-11-20"}}, "", ""),
 		"operator-disable":         actionStory("disable", nil, "", ""),
@@ -111,6 +112,14 @@ func actionStory(name string, values url.Values, problem, link string) story {
 	return operatorStory("operatoraction", f.Title, f)
 }
 
+// lowerStory is the form of an override that asks before a lower number.
+func lowerStory() story {
+	f := newAction(storySubject("ada@example.com"), "limit", url.Values{"endpoint": {"convert"}, "calls": {"500"}, "period": {perDay}, "until": {"2026-12-31"}, "reason": {"fraud?"}})
+	f.Bars = f.meters(keyUsage(0, 0)).Bars
+	f.Problem = f.ask("sure", "500 a day is lower than the present limit of convert, 1,000 a day. 900 are used: calls are refused until the day ends.").(problem).Advice
+	return operatorStory("operatoraction", f.Title, f)
+}
+
 func tryStory(found *api.Explanation) story {
 	view := tryView{fields: storyVisit("free").fields(url.Values{"target": {"/api/convert"}, "account": {"ada@example.com"}}), Found: found, visit: storyVisit("free")}
 	return operatorStory("operatortry", "Try a request", view)
@@ -124,6 +133,7 @@ func storyExplanation() *api.Explanation {
 		Steps: []api.ExplainedStep{
 			{Step: "path", OK: true, Message: "There is one way to read the path."}, {Step: "headers", OK: true, Message: "The gate removes headers that clients must not set."},
 			{Step: "route", OK: true, Message: "The endpoint convert."}, {Step: "token", OK: true, Message: "The key is live, and the account is not disabled."},
+			{Step: "entitlement", OK: true, Message: "The plan has the endpoint, and the key has the ability convert."},
 			{Step: "quota", Message: "The quota of 1000 calls a day for convert is used up."},
 		},
 		Limits: []api.ExplainedLimit{

@@ -15,6 +15,7 @@ func usageStories() map[string]story {
 		"usage-warn":      usageStory("starter", storyUsage(busyDay, 40)),
 		"usage-month":     usageStory("business", monthlyUsage(1_200_000, 1_500_000)),
 		"usage-all-up":    usageStory("business", monthlyUsage(1_700_000, 2_500_000)),
+		"usage-override":  overrideStory(),
 		"usage-key":       usageStory("starter", keyUsage(1, 900)),
 		"usage-many-keys": usageStory("starter", keyUsage(100, 700)),
 		"usage-free":      usageStory("free", api.UsageDocument{Plan: "free", Timezone: "Europe/Berlin"}),
@@ -29,6 +30,27 @@ func usageStory(plan string, d api.UsageDocument) story {
 		p.Updates = "/usage?background=1"
 		return s.views.show(w, http.StatusOK, "usage", p)
 	}
+}
+
+// overrideStory is My usage with overrides and calls that were given back.
+func overrideStory() story {
+	d := storyUsage(map[string]float64{"convert": 0.43, "rates": 0.41}, 4)
+	d.Endpoints[1].Credited = 120
+	d.Days[29].Credited, d.Days[20].Credited = map[string]int64{"convert": 120}, map[string]int64{"convert": 30, "rates": 9}
+	return func(s *site, w http.ResponseWriter) error {
+		v := storyVisit("starter")
+		view := v.usageView(d, nil)
+		view.Overrides = storyOverrides()
+		return s.views.show(w, http.StatusOK, "usage", v.page("My usage", "usage", view))
+	}
+}
+
+// storyOverrides are overrides with and without an end.
+func storyOverrides() []overrideRow {
+	return storyVisit("starter").overrideRows([]api.Override{
+		{Endpoint: "convert", Period: perDay, Limit: new(int64(5000)), ExpiresAt: new(storyTime.Add(9 * day))},
+		{Endpoint: api.All, Period: "second", Limit: new(int64(3))}, {Endpoint: "history", Period: perMonth},
+	})
 }
 
 // storyRefused returns some refused calls on some of the days.

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -25,6 +24,7 @@ type usageView struct {
 	// left.
 	ResetClock, Countdown string
 	Limits                meters
+	Overrides             []overrideRow
 	Chart                 *chart
 	Calls                 []callRow
 	Offer                 *offer
@@ -39,7 +39,11 @@ func (s *site) usage(w http.ResponseWriter, r *http.Request, v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := v.page("My usage", "usage", v.usageView(document, sumBy(refused, func(r api.Refused) string { return r.Day })))
+	view := v.usageView(document, sumBy(refused, func(r api.Refused) string { return r.Day }))
+	if view.Overrides, err = s.overridesOf(r.Context(), v); err != nil {
+		return err
+	}
+	p := v.page("My usage", "usage", view)
 	p.Updates = usagePath + "?" + backgroundParameter + "=1"
 	return s.views.show(w, http.StatusOK, "usage", p)
 }
@@ -75,17 +79,14 @@ func (s *site) usageOf(ctx context.Context, v *visit, days int) (api.UsageDocume
 	defer cancel()
 	document, err := s.Gate.Usage(ctx, v.who.ID, days)
 	if errors.Is(err, api.ErrNotFound) {
-		return v.unused(days)
+		return v.unused(days), nil
 	}
 	return document, err
 }
 
 // unused returns the usage of an account without calls.
-func (v *visit) unused(days int) (api.UsageDocument, error) {
-	dates, err := calendar.New(v.plans.Timezone)
-	if err != nil {
-		return api.UsageDocument{}, fmt.Errorf("loading the gate's zone: %w", err)
-	}
+func (v *visit) unused(days int) api.UsageDocument {
+	dates := calendar.In(v.clock.zone)
 	today, month := dates.At(v.clock.now), dates.Month(v.clock.now)
 	document := api.UsageDocument{
 		Account: v.who.ID, Plan: v.plan.Name, Timezone: v.plans.Timezone,
@@ -104,7 +105,7 @@ func (v *visit) unused(days int) (api.UsageDocument, error) {
 	for ago := days - 1; ago >= 0; ago-- {
 		document.Days = append(document.Days, api.UsageDay{Day: (today.Day - calendar.Day(ago)).String()})
 	}
-	return document, nil
+	return document
 }
 
 // unusedLimits returns a plan's limits of an endpoint or of all endpoints

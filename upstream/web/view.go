@@ -75,6 +75,7 @@ var notices = map[string]string{
 		"older login tokens of the API end as soon as it does.",
 	"elsewhere":  "You are signed out everywhere else.",
 	"ended":      "That browser is signed out.",
+	"unchanged":  "Nothing changed.",
 	"draft":      "Nothing was changed yet. The form has what you filled in before.",
 	"signed-out": "You are signed out.",
 	"operator":   "Sign in again: the operator's pages need a sign-in of the last hour.",

@@ -14,7 +14,8 @@ import (
 )
 
 // My usage shows a refused call with its code, without JavaScript too. The
-// tooltip of the chart works with the mouse, the keyboard and by touch.
+// tooltip of the chart works with the mouse, the keyboard and by touch. The page
+// shows an override, and calls that were given back in the meter and in the chart.
 func TestUsagePage(t *testing.T) {
 	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 2\n"))
@@ -55,6 +56,27 @@ func TestUsagePage(t *testing.T) {
 		if got := browsertest.Evaluate[string](p, at); !strings.Contains(got, "convert 2") {
 			t.Errorf("with %s: got %q", kind, got)
 		}
+	}
+
+	s.Tollgate("limit", "set", account, "convert", "5000", "--until", "2099-12-31")
+	s.Tollgate("usage", "reset", account)
+	plain.Go(s.Address + "/usage")
+	for _, want := range []string{"convert: 5,000 a day until 31 Dec 2099 (your plan: 2)", "0 of 5,000 used, 2 given back", "convert 0", "Given back 2"} {
+		if !plain.Shows(want) {
+			t.Errorf("after a reset and an override, the page lacks %q: %s", want, plain.Text("main"))
+		}
+	}
+	plain.Go(s.Address + "/settings/plan")
+	if want := "convert: 5,000 a day until 31 Dec 2099 (your plan: 2)"; !plain.Shows(want) {
+		t.Errorf("Plan lacks %q: %s", want, plain.Text("main"))
+	}
+	p.Go(s.Address + "/usage")
+	browsertest.Evaluate[chromedp.Void](p, `document.querySelector(".plot").focus()`)
+	if got := browsertest.Evaluate[string](p, tip); !strings.Contains(got, "2 admitted, 1 refused\nGiven back 2") {
+		t.Errorf("after a reset: got %q", got)
+	}
+	for _, found := range p.Violations() {
+		t.Error(found)
 	}
 }
 

@@ -1,0 +1,128 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+)
+
+// overrideRow is an override in words. Instead is the limit of the plan, or "no
+// limit".
+type overrideRow struct {
+	Target, Name, Limit, Instead, Reason string
+	// Ends is nil without an end. Its text is the last day.
+	Ends *moment
+}
+
+func (v *visit) overrideRows(overrides []api.Override) (rows []overrideRow) {
+	for _, o := range overrides {
+		row := overrideRow{Target: o.Endpoint + "/" + o.Period, Name: covers(o.Endpoint), Limit: "unlimited " + per(o.Period), Instead: "no limit", Reason: o.Reason}
+		if o.Limit != nil {
+			row.Limit = limitText(*o.Limit, o.Period)
+		}
+		if o.ExpiresAt != nil {
+			row.Ends = new(v.clock.moment(*o.ExpiresAt))
+			row.Ends.Text = o.ExpiresAt.Add(-1).In(v.clock.zone).Format(shortDate) // the day before a midnight
+		}
+		for _, l := range unusedLimits(v.plan, o.Endpoint, nil) {
+			if l.Period == o.Period {
+				row.Instead = humanize.Comma(l.Limit)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// has tells whether the plan has an endpoint. It has all together if it has one.
+func (v *visit) has(endpoint string) bool {
+	_, listed := v.plan.Limits[endpoint]
+	return listed || endpoint == api.All && len(v.plan.Limits) > 0
+}
+
+// overridesOf gets the overrides of what the account's plan has. Others open
+// nothing.
+func (s *site) overridesOf(ctx context.Context, v *visit) ([]overrideRow, error) {
+	ctx, cancel := account.OfCall(ctx)
+	defer cancel()
+	list, err := s.Gate.Limits(ctx, v.who.ID)
+	if errors.Is(err, api.ErrNotFound) {
+		err = nil
+	}
+	return v.overrideRows(slices.DeleteFunc(list, func(o api.Override) bool { return !v.has(o.Endpoint) })), err
+}
+
+// fillLimit reads what the limits are now, and fills an empty form with the limit
+// of its link, or else with the one that is nearest.
+func (s *site) fillLimit(ctx context.Context, f *actionForm) error {
+	ctx, cancel := account.OfCall(ctx)
+	defer cancel()
+	document, err := s.usageOf(ctx, f.visit, 0)
+	if err != nil {
+		return err
+	}
+	overrides, err := s.Gate.Limits(ctx, f.Account.Account)
+	document.Keys = nil
+	f.Bars, f.limits, f.overrides = f.meters(document).Bars, map[string]api.UsageLimit{}, map[string]api.Override{}
+	for _, e := range append(document.Endpoints, api.UsageEndpoint{Endpoint: api.All, Limits: document.Limits}) {
+		for _, l := range e.Limits {
+			f.limits[e.Endpoint+"/"+l.Period] = l
+		}
+	}
+	for _, o := range overrides {
+		f.overrides[o.Endpoint+"/"+o.Period] = o
+	}
+	target := f.Get("target")
+	if target == "" && len(f.Bars) > 0 {
+		target = f.Bars[0].Target
+	}
+	if endpoint, period, _ := strings.Cut(target, "/"); !f.Has("endpoint") {
+		f.Values = url.Values{"endpoint": {endpoint}, "period": {period}}
+		if now, limited := f.limits[target]; limited {
+			f.Set("calls", humanize.Comma(now.Limit))
+		}
+		if end := f.overrides[target].ExpiresAt; end != nil {
+			f.Set("until", end.Add(-1).In(f.clock.zone).Format(time.DateOnly))
+		}
+	}
+	return err
+}
+
+// setLimit overrides a limit. It asks before a number that is lower than the
+// limit, or that refuses calls at once.
+func (s *site) setLimit(ctx context.Context, f *actionForm, reason string) error {
+	endpoint, period := f.Get("endpoint"), f.Get("period")
+	calls, valid := wholeNumber(f.Get("calls"), 0)
+	end, wrong := f.clock.endOf(f.Get("until"))
+	target, number, lower := endpoint+"/"+period, humanize.Comma(calls)+" "+per(period), ""
+	now, limited := f.limits[target]
+	before := f.overrides[target]
+	switch {
+	case !valid:
+		return mistake("Calls: a whole number from 0 to 10^15, such as 1000.")
+	case wrong != "":
+		return mistake("Last day: " + wrong)
+	case before.Limit != nil && *before.Limit == calls && before.ExpiresAt != nil && before.ExpiresAt.Equal(end):
+		return errUnchanged
+	case !limited:
+		lower = covers(endpoint) + " has no limit " + per(period) + " now."
+	case calls < now.Limit:
+		lower = number + " is lower than the present limit of " + covers(endpoint) + ", " + humanize.Comma(now.Limit) + " " + per(period) + "."
+	}
+	if now.Used != nil && *now.Used >= calls {
+		lower += " " + humanize.Comma(*now.Used) + " are used: calls are refused until the " + period + " ends."
+	}
+	if err := f.ask(target+"/"+number, lower); err != nil {
+		return err
+	}
+	_, err := s.Gate.SetLimit(ctx, f.Account.Account, endpoint, period, api.OverrideRequest{Limit: &calls, ExpiresAt: &end, Reason: reason})
+	return err
+}
