@@ -2,10 +2,53 @@ package web
 
 import (
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
+
+// newestCalls is how many recent calls a page shows at first.
+const newestCalls = 20
+
+// callList is the recent calls of an account.
+type callList struct {
+	Rows []callRow
+	// Known is how many calls the gate has, and Refused how many of them it
+	// refused.
+	Known, Refused int
+	// Only says that the rows are the refused calls, More that older calls are
+	// not shown.
+	Only, More bool
+}
+
+// callList selects calls by the query of a page.
+func (v *visit) callList(calls []api.UsageCall, query url.Values) callList {
+	refused := slices.DeleteFunc(slices.Clone(calls), func(c api.UsageCall) bool { return c.Code == "" })
+	list := callList{Known: len(calls), Refused: len(refused), Only: query.Get("calls") == "refused"}
+	switch {
+	case list.Only:
+		calls = refused
+	case query.Get("calls") != "all":
+		list.More = len(calls) > newestCalls
+		calls = calls[:min(len(calls), newestCalls)]
+	}
+	list.Rows = v.callRows(calls)
+	return list
+}
+
+// Text says which of the calls are shown.
+func (l callList) Text() string {
+	refused, of := "none", " of the last "+plural(l.Known, "call")
+	if l.Refused > 0 {
+		refused = strconv.Itoa(l.Refused)
+	}
+	if l.Only {
+		return "Refused: " + refused + of + "."
+	}
+	return "Shown: " + strconv.Itoa(len(l.Rows)) + of + ", " + refused + " of them refused."
+}
 
 // callRow is one recent call.
 type callRow struct {

@@ -19,8 +19,7 @@ import (
 )
 
 const (
-	operatorCalls   = 20 // recent calls on the page of an account
-	operatorEntries = 10 // entries of the audit log there
+	operatorEntries = 10 // entries of the audit log on the page of an account
 	operatorKeys    = 40 // keys there, unless all are asked for
 )
 
@@ -30,13 +29,13 @@ type sheet struct {
 	Limits    meters
 	Overrides []overrideRow
 	// Credits are the days with calls that were given back, and Refused the refused
-	// calls of the last week by code.
+	// calls of the last week by code and endpoint.
 	Credits []api.UsageDay
-	Refused map[string]int64
+	Refused map[[2]string]int64
 	Keys    keysView
 	// OlderKeys is the number of keys that are not shown.
 	OlderKeys int
-	Calls     []callRow
+	Calls     callList
 	Entries   []entryRow
 }
 
@@ -66,6 +65,7 @@ func (s *site) operatorAccount(w http.ResponseWriter, r *http.Request, v *visit)
 		return err
 	}
 	view := newSheet(of, document, overrides, keys, refused, log.Audit)
+	view.Calls = of.callList(document.RecentCalls, r.URL.Query())
 	if older := len(keys) - operatorKeys; older > 0 && !r.URL.Query().Has("keys") {
 		view.Keys.Keys, view.OlderKeys = view.Keys.Keys[:operatorKeys], older
 	}
@@ -77,9 +77,9 @@ func (s *site) operatorAccount(w http.ResponseWriter, r *http.Request, v *visit)
 func newSheet(of *subject, document api.UsageDocument, overrides []api.Override, keys []api.Key, refused []api.Refused, log []api.AuditEntry) *sheet {
 	view := &sheet{
 		subject: of, Limits: of.meters(document), Overrides: of.overrideRows(overrides), Entries: of.entryRows(log),
-		Calls:   of.callRows(document.RecentCalls[:min(len(document.RecentCalls), operatorCalls)]),
+		Calls:   of.callList(document.RecentCalls, nil),
 		Credits: slices.DeleteFunc(document.Days, func(d api.UsageDay) bool { return len(d.Credited) == 0 }),
-		Refused: sumBy(refused, func(r api.Refused) string { return r.Code }),
+		Refused: sumBy(refused, func(r api.Refused) [2]string { return [2]string{r.Code, r.Endpoint} }),
 	}
 	for i := range view.Entries {
 		view.Entries[i].Account = "" // the page has it

@@ -216,6 +216,7 @@ func TestOperatorToday(t *testing.T) {
 		a.has(t, http.StatusOK, title, "Accounts: 5 (1 disabled)", "95 %", "<strong>1,234</strong>", "<span>quota_exceeded 1,234</span>", "The gate admits calls.", "2 publications", "No backup of the gate ever succeeded. Run ",
 			"950 admitted", ": 1,234\"", `href="`+accountPage(ada.ID)+`"`)
 	}
+	p.get(accountPage(ada.ID)).has(t, http.StatusOK, "<code>quota_exceeded</code> convert<strong>1,234</strong>")
 	// It waits neither for the numbers nor for the plans.
 	done := make(chan struct{})
 	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodGet, "/summary"), Hook: func() { <-done }})

@@ -102,6 +102,7 @@ func TestSignUp(t *testing.T) {
 
 	w := newWorld(t, func(c *web.Config) { c.SignUp = "free" })
 	ada := w.person()
+	ada.get("/").has(t, http.StatusOK, `primary" href="/signup"`)
 	ada.get("/login").has(t, http.StatusOK, `href="/signup"`)
 	ada.post("/signup", "email", "nobody", "password", password).has(t, 422, "not an e-mail address", "aria-invalid")
 	ada.post("/signup", "email", "ada@example.com", "password", "short").has(t, 422, "Use at least 15 characters.", `value="ada@example.com"`, `minlength="15"`)
@@ -203,7 +204,7 @@ func TestUsagePage(t *testing.T) {
 	w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
 	ada.get("/usage").has(t, http.StatusOK, "<strong>0</strong> of 1,000 used", "<strong>1,000</strong> left", "00:00", "(UTC)",
-		"No calls yet", `<meta http-equiv="refresh" content="60; url=/usage?background=1">`, "No calls in the last 30 days.")
+		"Create a key in", `<meta http-equiv="refresh" content="60; url=/usage?background=1">`, "No calls in the last 30 days.")
 }
 
 // An account that the gate does not know yet has the whole of plan free
@@ -236,7 +237,7 @@ func TestUsageOfUnknownAccount(t *testing.T) {
 	got := w.person().signIn("ada@example.com").get("/usage")
 	got.has(t, http.StatusOK, "plan <strong>free</strong>", "<strong>0</strong> of 40 used", "<strong>40</strong> left",
 		"<strong>0</strong> of 900 used", "Unlimited", "at most 5 a second", "at <time", ">00:00</time> (Asia/Kolkata)",
-		"No calls in the last 30 days.", "No calls yet")
+		"No calls in the last 30 days.")
 	if n := strings.Count(got.body, `<span>Unlimited</span>`) + strings.Count(got.body, `role="meter"`); n != 3 {
 		t.Errorf("shows %d meters, want 2 of endpoint convert and 1 of rates", n)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -26,7 +27,7 @@ type usageView struct {
 	Limits                meters
 	Overrides             []overrideRow
 	Chart                 *chart
-	Calls                 []callRow
+	Calls                 callList
 	Offer                 *offer
 }
 
@@ -39,12 +40,13 @@ func (s *site) usage(w http.ResponseWriter, r *http.Request, v *visit) error {
 	if err != nil {
 		return err
 	}
-	view := v.usageView(document, sumBy(refused, func(r api.Refused) string { return r.Day }))
+	view, query := v.usageView(document, sumBy(refused, func(r api.Refused) string { return r.Day })), r.URL.Query()
+	view.Calls = v.callList(document.RecentCalls, query)
 	if view.Overrides, err = s.overridesOf(r.Context(), v); err != nil {
 		return err
 	}
 	p := v.page("My usage", "usage", view)
-	p.Updates = usagePath + "?" + backgroundParameter + "=1"
+	p.Updates = usagePath + "?" + url.Values{backgroundParameter: {"1"}, "calls": query["calls"]}.Encode()
 	return s.views.show(w, http.StatusOK, "usage", p)
 }
 
@@ -64,8 +66,8 @@ func (s *site) refusedOf(ctx context.Context, v *visit, days int) ([]api.Refused
 }
 
 // sumBy adds up refused calls by a part of their rows.
-func sumBy(rows []api.Refused, part func(api.Refused) string) map[string]int64 {
-	sums := map[string]int64{}
+func sumBy[K comparable](rows []api.Refused, part func(api.Refused) K) map[K]int64 {
+	sums := map[K]int64{}
 	for _, row := range rows {
 		sums[part(row)] += row.Calls
 	}
@@ -136,7 +138,7 @@ func (v *visit) usageView(document api.UsageDocument, refused refusedCalls) usag
 		Resets: v.clock.moment(document.ResetsAt), ResetClock: document.ResetsAt.In(v.clock.zone).Format("15:04"),
 		Countdown: v.clock.countdown(document.ResetsAt),
 		Chart:     newChart(newChartData(document, refused)),
-		Calls:     v.callRows(document.RecentCalls),
+		Calls:     v.callList(document.RecentCalls, nil),
 		Limits:    v.meters(document),
 		Offer:     v.offer(),
 	}

@@ -16,12 +16,13 @@ import (
 // My usage shows a refused call with its code, without JavaScript too. The
 // tooltip of the chart works with the mouse, the keyboard and by touch. The page
 // shows an override, and calls that were given back in the meter and in the chart.
+// A person selects the refused calls, and opens the older ones, with the keyboard.
 func TestUsagePage(t *testing.T) {
 	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 2\n"))
 	account := addAccount(s, "starter")
 	token := regexp.MustCompile(`tgk_\w+`).FindString(s.Tollgate("key", "create", account, "--name", "ci", "--json"))
-	for range 3 {
+	for range 25 {
 		call(s, token)
 	}
 	awaitRefused(t, s, account)
@@ -30,9 +31,19 @@ func TestUsagePage(t *testing.T) {
 	plain := browser.Person(browsertest.NoScript)
 	signIn(t, s, plain)
 	plain.Go(s.Address + "/usage")
-	for _, want := range []string{"Used up", "quota_exceeded", "Refused 1"} {
+	for _, want := range []string{"Used up", "quota_exceeded", "Refused 23", "Shown: 20 of the last 25 calls, 23 of them refused."} {
 		if !plain.Shows(want) {
 			t.Errorf("the page lacks %q: %s", want, plain.Text("main"))
+		}
+	}
+	const rows = `document.querySelectorAll("#calls tr").length`
+	for _, step := range []struct {
+		link, shows string
+		rows        int
+	}{{"?calls=refused", "Refused: 23 of the last 25 calls.", 23}, {"?#", "Shown: 20 of the last 25", 20}, {"?calls=all", "Shown: 25 of the last 25", 25}} {
+		browsertest.Evaluate[chromedp.Void](plain, `document.querySelector('main a[href^="`+step.link+`"]').focus()`)
+		if status := plain.Enter(); status != 200 || !plain.Shows(step.shows) || browsertest.Evaluate[int](plain, rows) != step.rows {
+			t.Errorf("%s: got %d with %d calls: %s", step.link, status, browsertest.Evaluate[int](plain, rows), plain.Text("main"))
 		}
 	}
 	p := browser.Person()
@@ -40,7 +51,7 @@ func TestUsagePage(t *testing.T) {
 	p.Go(s.Address + "/usage")
 	const tip = `document.querySelector(".tip").hidden ? "" : document.querySelector(".tip").textContent`
 	browsertest.Evaluate[chromedp.Void](p, `document.querySelector(".plot").focus()`)
-	if got := browsertest.Evaluate[string](p, tip); !strings.Contains(got, "2 admitted, 1 refused\nconvert 2") {
+	if got := browsertest.Evaluate[string](p, tip); !strings.Contains(got, "2 admitted, 23 refused\nconvert 2") {
 		t.Errorf("with the focus: got %q", got)
 	}
 	p.Keys(kb.ArrowLeft)
