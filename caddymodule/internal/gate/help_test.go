@@ -69,3 +69,16 @@ func TestUnknownPathNamesTheDocs(t *testing.T) {
 		}
 	}
 }
+
+// TestPageWithoutKeyLinksToTheDocs: a person who opens the API in a browser finds
+// out how it is used, if the configuration says where.
+func TestPageWithoutKeyLinksToTheDocs(t *testing.T) {
+	t.Parallel()
+	for docs, link := range map[string]string{"": "", "/docs": `<a href="/docs">Documentation of the API</a>`} {
+		w := newWorld(t, func(c *policy.Config) { c.Docs = docs })
+		got := w.send(t, "GET", convert, "", browser)
+		if body := got.Body.String(); got.Code != http.StatusUnauthorized || strings.Contains(body, "Documentation") != (docs != "") || !strings.Contains(body, link) {
+			t.Errorf("docs %q: got %d %s", docs, got.Code, body)
+		}
+	}
+}

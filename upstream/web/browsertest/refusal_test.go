@@ -42,7 +42,10 @@ func TestRefusalPages(t *testing.T) {
 		if status := p.Go(s.Address + convert); status != http.StatusUnauthorized {
 			t.Errorf("%s: got %d, want 401", look, status)
 		}
-		judge(t, p, look, "no-key", "An API key is required", "Send an API key")
+		judge(t, p, look, "no-key", "An API key is required", "Send an API key", "Documentation of the API")
+		if status := p.Press(`a[href="/docs"]`); status != http.StatusOK || p.Path() != "/docs" {
+			t.Errorf("%s: the link to the docs leads to %d %s", look, status, p.Path())
+		}
 	}
 	if most != 6 {
 		t.Errorf("the gate let %d attempts through, want 5", most-1)
@@ -83,7 +86,8 @@ func judge(t *testing.T, p *browsertest.Page, look, name string, words ...string
 	if over := browsertest.Evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
 		t.Errorf("%s, %s: %d pixels wider than the window", name, look, over)
 	}
-	for _, violation := range p.Violations() {
+	const small = `[...document.querySelectorAll("a")].filter(a => a.getBoundingClientRect().height < 24).map(a => "less than 24 px high: " + a.textContent)`
+	for _, violation := range append(p.Violations(), browsertest.Evaluate[[]string](p, small)...) {
 		t.Errorf("%s, %s: %s", name, look, violation)
 	}
 }

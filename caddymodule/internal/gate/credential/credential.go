@@ -101,7 +101,7 @@ type Server interface {
 
 // New returns a reader. It needs the server for identities only.
 func New(p *policy.Policy, server Server) *Reader {
-	rd := &Reader{Headers: append([]string{"Authorization", "Cookie", request.ProtocolHeader}, request.Connection...), policy: p, server: server, noToken: refusal.NoToken(p.TokenHeader, p.TokenBasic)}
+	rd := &Reader{Headers: append([]string{"Authorization", "Cookie", request.ProtocolHeader}, request.Connection...), policy: p, server: server, noToken: refusal.NoToken(p.TokenHeader, p.TokenBasic, p.Docs)}
 	if p.TokenHeader != "" {
 		rd.sources = append(rd.sources, tokenHeader(p.TokenHeader))
 		rd.Headers = append(rd.Headers, p.TokenHeader)

@@ -93,8 +93,9 @@ func MethodNotAllowed(allow string) *Refusal {
 }
 
 // NoToken refuses a request without a token. tokenHeader is the second header
-// for tokens, or "". basic tells whether a password can be a token.
-func NoToken(tokenHeader string, basic bool) *Refusal {
+// for tokens, or "". basic tells whether a password can be a token. The page links
+// to docs, the address of the documentation, or "".
+func NoToken(tokenHeader string, basic bool, docs string) *Refusal {
 	message := "Send an API key as a Bearer token in the Authorization header"
 	if basic {
 		message += ", or as the password of Basic authentication"
@@ -102,7 +103,9 @@ func NoToken(tokenHeader string, basic bool) *Refusal {
 	if tokenHeader != "" {
 		message += ", or in the header " + tokenHeader
 	}
-	return fixed(http.StatusUnauthorized, "unauthenticated", message+".", outcome.Unauthenticated, challenge(""))
+	f := fixed(http.StatusUnauthorized, "unauthenticated", message+".", outcome.Unauthenticated, challenge(""))
+	f.docs = docs
+	return f
 }
 
 // OfferBasic returns a 401 that asks for Basic too. Basic is the first challenge
