@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -72,8 +73,14 @@ func (b controlBackend) Portal(account string, now time.Time) (api.Portal, error
 	return control.PortalLink(b.signer, b.site, account, now)
 }
 
-// HasWebhook implements control.Backend.
-func (b controlBackend) HasWebhook() bool { return b.Webhook != nil }
+// backupTimer is the unit of the package that makes backups.
+const backupTimer = "/usr/lib/systemd/system/tollgate-backup.timer"
+
+// Watched implements control.Backend.
+func (b controlBackend) Watched() (webhook, backup bool) {
+	_, err := os.Stat(backupTimer)
+	return b.Webhook != nil, err == nil
+}
 
 // Follow implements control.Backend.
 func (b controlBackend) Follow() {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -213,8 +214,11 @@ func TestOperatorToday(t *testing.T) {
 		for a = p.get(target); a.header.Get("Refresh") != ""; a = p.get(target) { // being added up
 			a.has(t, http.StatusOK, "adds up the numbers")
 		}
-		a.has(t, http.StatusOK, title, "Accounts: 5 (1 disabled)", "95 %", "<strong>1,234</strong>", "<span>quota_exceeded 1,234</span>", "The gate admits calls.", "2 publications", "No backup of the gate ever succeeded. Run ",
+		a.has(t, http.StatusOK, title, "Accounts: 5 (1 disabled)", "95 %", "<strong>1,234</strong>", "<span>quota_exceeded 1,234</span>", "The gate admits calls.", "2 publications", "Tell the person who runs the server: <q>Run bin/upstream rates refresh: ",
 			"950 admitted", ": 1,234\"", `href="`+accountPage(ada.ID)+`"`)
+		if strings.Contains(a.body, "backup") {
+			t.Errorf("wants a backup of a new store: %s", a.body)
+		}
 	}
 	p.get(accountPage(ada.ID)).has(t, http.StatusOK, "<code>quota_exceeded</code> convert<strong>1,234</strong>")
 	// It waits neither for the numbers nor for the plans.
@@ -231,12 +235,21 @@ func TestOperatorToday(t *testing.T) {
 	// Without the gate, the page says so.
 	w.gate.Fail(&gatetest.Fault{Hits: func(*http.Request) bool { return true }})
 	away := p.get("/operator")
-	away.has(t, http.StatusOK, "The gate does not answer. Start it", "Needs care")
+	away.has(t, http.StatusOK, "The gate does not answer these pages.", "Tell the person who runs the server: ", "no numbers of calls", "Needs care")
 	if strings.Contains(away.body, "adds up") || away.header.Get("Refresh") == "" {
 		t.Errorf("says that a gate which does not answer works, or does not reload: %s", away.body)
 	}
 	p.get("/operator/accounts").has(t, http.StatusServiceUnavailable)
 	w.gate.Fail(nil)
 	w.gate.Control.Break(errors.New("the disk is full"))
-	p.get("/operator").has(t, http.StatusOK, "The gate refuses calls: ", "Needs care")
+	p.get("/operator").has(t, http.StatusOK, "The gate refuses calls: ", "TollgateStoreDown", "Needs care")
+	w.gate.Control.Break(nil)
+	// The readiness needs no secret: with a wrong one, it says that the gate works.
+	w.gate.Fail(&gatetest.Fault{
+		Hits:    func(r *http.Request) bool { return !strings.HasSuffix(r.URL.Path, "/health/ready") },
+		Refusal: apierror.New(http.StatusUnauthorized, "unauthorized", "The secret is wrong."),
+	})
+	if wrong := p.get("/operator"); !strings.Contains(wrong.body, "The gate refuses the secret of these pages") || strings.Contains(wrong.body, "adds up") {
+		t.Errorf("with a wrong secret: got %s", wrong.body)
+	}
 }

@@ -2,12 +2,14 @@ package web
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
@@ -15,6 +17,11 @@ import (
 // summaryWait is how long Today waits for its numbers. The gate goes on adding
 // them up.
 const summaryWait = 200 * time.Millisecond
+
+var secretRefused = api.Check{
+	Name: "gate", Message: "The gate refuses the secret of these pages: they can show and change nothing.",
+	Remedy: "Give the gate and upstream the same secret, and restart upstream: see Secrets in docs/operations.md.",
+}
 
 // todayView is what an operator looks at first.
 type todayView struct {
@@ -39,6 +46,9 @@ func (s *site) today(w http.ResponseWriter, r *http.Request, v *visit) error {
 	case err == nil && v.clock.zone != nil:
 		view.fill(numbers)
 	case err == nil, classify(err) == errGate:
+		if refused, isRefused := errors.AsType[*apierror.Error](err); isRefused && refused.Status == http.StatusUnauthorized {
+			view.Checks[0] = secretRefused // the readiness needs no secret
+		}
 		w.Header().Set("Refresh", "3")
 	default:
 		return err
@@ -54,18 +64,24 @@ func (s *site) checks(ctx context.Context) []api.Check {
 	ready, err := s.Gate.Readiness(ctx)
 	switch {
 	case err != nil:
-		gate.OK, gate.Message = false, "The gate does not answer. Start it, or read its log."
-	case ready.Status != api.Ready:
-		gate.OK, gate.Message = false, "The gate refuses calls: "+ready.Failed()+". Read its log, and check its store."
+		gate.OK, gate.Message = false, "The gate does not answer these pages."
+		gate.Remedy = "Run caddy tollgate health: see TollgateDown in docs/operations.md."
+	case ready.Status == api.Unavailable:
+		gate.OK, gate.Message = false, "The gate refuses calls: "+ready.Failed()+"."
+		gate.Remedy = "Run caddy tollgate health: see TollgateStoreDown in docs/operations.md."
+	case ready.Status != api.Ready: // for a moment
+		gate.OK, gate.Message = false, "The gate refuses calls: "+ready.Failed()+"."
 	case ready.Mode != api.ModeEnforce:
-		gate.Message = "The gate works in mode shadow: it does not enforce its limits."
+		gate.Message = "The gate works in mode shadow: it does not enforce its limits, and only reports what it would refuse."
+		gate.Remedy = "To enforce the limits, write mode enforce in the Caddyfile and reload Caddy."
 	}
 	if s.Rates == nil {
 		return []api.Check{gate}
 	}
 	rates := api.Check{Name: "rates", OK: true, Message: "The rates are up to date."}
 	if missed := s.Rates(); missed > 0 {
-		rates.OK, rates.Message = false, plural(missed, "publication")+" of the bank missing. Read the log of upstream, and check that it reaches the bank."
+		rates.OK, rates.Message = false, plural(missed, "publication")+" of the bank missing: calls get the last rates, with their date."
+		rates.Remedy = "Run bin/upstream rates refresh: see TollgateRatesMissed in docs/operations.md."
 	}
 	return []api.Check{gate, rates}
 }

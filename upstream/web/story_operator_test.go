@@ -21,6 +21,7 @@ func operatorStories() map[string]story {
 		"operator-today-week":      todayStory(storySummary(), 7),
 		"operator-today-empty":     todayStory(&api.Summary{Accounts: 1, Days: []api.SummaryDay{{Day: "2026-11-20"}}}, 30),
 		"operator-today-waiting":   todayStory(nil, 30),
+		"operator-today-away":      operatorStory("operatortoday", "Today", todayView{visit: storyVisit("free"), Days: 30, Checks: []api.Check{secretRefused}}),
 		"operator-accounts":        operatorStory("operatoraccounts", "Accounts", storyAccounts(50, "/next")),
 		"operator-accounts-part":   operatorStory("operatoraccounts", "Accounts", storyAccounts(2, "/next")),
 		"operator-accounts-none":   operatorStory("operatoraccounts", "Accounts", &listView{fields: storyVisit("free").fields(url.Values{"search": {`"><b>שלום`}})}),
@@ -145,7 +146,7 @@ func storyExplanation() *api.Explanation {
 
 func todayStory(numbers *api.Summary, days int) story {
 	view := todayView{visit: storyVisit("free"), Days: days, Checks: []api.Check{{Name: "gate", OK: true, Message: "The gate admits calls."},
-		{Name: "rates", Message: "2 publications of the bank missing. Read the log of upstream, and check that it reaches the bank."}}}
+		{Name: "rates", Message: "2 publications of the bank missing: calls get the last rates, with their date.", Remedy: "Run bin/upstream rates refresh: see TollgateRatesMissed in docs/operations.md."}}}
 	if numbers != nil {
 		view.fill(*numbers)
 	}
@@ -155,7 +156,7 @@ func todayStory(numbers *api.Summary, days int) story {
 func storySummary() *api.Summary {
 	summary := &api.Summary{At: storyTime, Accounts: 104212, Disabled: 31, Checks: []api.Check{
 		{Name: "webhook", OK: true, Message: "No event waits for delivery."},
-		{Name: "backup", Message: "No backup of the gate ever succeeded. Run systemctl status tollgate-backup.timer and journalctl -u tollgate-backup, repair what they say, and run systemctl start tollgate-backup."},
+		{Name: "backup", Message: "No backup of the gate ever succeeded.", Remedy: "Run systemctl enable --now tollgate-backup.timer and systemctl start tollgate-backup. If that fails, journalctl -u tollgate-backup says why."},
 	}}
 	for i, day := range storyUsage(map[string]float64{"convert": 0.4}, 0).Days {
 		summary.Days = append(summary.Days, api.SummaryDay{Day: day.Day, Calls: day.Calls, Refused: map[string]int64{

@@ -37,9 +37,10 @@ type Readiness struct {
 
 // Check is one thing that a Readiness depends on, or that a Summary has.
 type Check struct {
-	Name    string `json:"name" doc:"A stable word: store, or configuration while it is not in force. In a summary: webhook, if there is one, and backup."`
+	Name    string `json:"name" doc:"A stable word: store, or configuration while it is not in force. In a summary: webhook, if there is one, and backup, if one was made or is due."`
 	OK      bool   `json:"ok" doc:"Whether it works."`
 	Message string `json:"message" doc:"A sentence for a person. The log has the details."`
+	Remedy  string `json:"remedy,omitempty" doc:"What the person who runs the server does. Only in a summary."`
 	Cause   string `json:"cause,omitempty" doc:"The error of the check, as in the log. Only on Caddy's admin endpoint."`
 }
 

@@ -170,7 +170,7 @@ type Summary struct {
 	Days        []SummaryDay     `json:"days" nullable:"false" doc:"The last 30 days, today included, oldest first."`
 	Nearest     []NearestLimit   `json:"nearest" nullable:"false" doc:"The 10 limits of a day or a month that are nearest to be used up now, nearest first."`
 	MostRefused []RefusedAccount `json:"most_refused" nullable:"false" doc:"The 10 accounts with the most refused calls of the last 7 days, most first."`
-	Checks      []Check          `json:"checks" nullable:"false" doc:"What an operator looks after besides the readiness: webhook and backup."`
+	Checks      []Check          `json:"checks" nullable:"false" doc:"What an operator looks after besides the readiness: webhook and backup, if there are any."`
 }
 
 // SummaryDay is what all accounts called on a day.

@@ -52,8 +52,10 @@ func showChecks(table io.Writer, checks []api.Check) {
 	row(table, "CHECK", "OK", "MESSAGE")
 	for _, check := range checks {
 		row(table, check.Name, yes(check.OK), check.Message)
-		if check.Cause != "" {
-			row(table, "", "", check.Cause)
+		for _, more := range []string{check.Cause, check.Remedy} {
+			if more != "" {
+				row(table, "", "", more)
+			}
 		}
 	}
 }

@@ -34,7 +34,7 @@ DAY         CALLS                      REFUSED
 `)
 	_, rest, _ = strings.Cut(rest, "2126-11-18  ")
 	rest, checks, _ := strings.Cut(rest, "\nCHECK    OK   MESSAGE\nwebhook  yes  ")
-	if !strings.Contains(checks, ".\nbackup   no   No backup of the gate ever succeeded. Run systemctl status tollgate-backup.timer") {
+	if strings.Contains(checks, "backup") { // a new store needs none yet
 		t.Errorf("got the checks %s", checks)
 	}
 	expect(t, strings.TrimLeft(rest, "- \n"), `

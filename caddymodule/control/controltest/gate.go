@@ -244,8 +244,9 @@ func (g *Gate) Portal(account string, now time.Time) (api.Portal, error) {
 	return control.PortalLink(g.signer, &Site, account, now)
 }
 
-// HasWebhook returns true: the events wait for one.
-func (*Gate) HasWebhook() bool { return true }
+// Watched returns true: the events wait for a webhook, and there is a unit for
+// backups.
+func (*Gate) Watched() (webhook, backup bool) { return true, true }
 
 // Opened returns the store, whether or not Break was called.
 func (g *Gate) Opened() *storetest.Store { return g.opened }

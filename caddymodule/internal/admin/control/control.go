@@ -44,8 +44,9 @@ type Backend interface {
 	// Portal makes a link that opens the web pages of an account: see
 	// PortalLink.
 	Portal(account string, now time.Time) (api.Portal, error)
-	// HasWebhook tells whether the configuration has a webhook.
-	HasWebhook() bool
+	// Watched tells whether the configuration has a webhook, and whether this
+	// machine has the package's unit for backups.
+	Watched() (webhook, backup bool)
 	// Book returns what the store keeps, or an error if there is no store
 	// now. Every error is answered with 503.
 	Book() (*book.Book, error)

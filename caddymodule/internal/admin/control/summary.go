@@ -9,6 +9,8 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
 const (
@@ -51,39 +53,63 @@ func (s *server) makeSummary(ctx context.Context, with *session) (made api.Summa
 	if made, err = usage.Summarize(ctx, with.policy, with.book, round(with.now), *s.summary.Load()); err != nil {
 		return made, err
 	}
-	if made.Checks, err = with.checks(ctx, s.backend.HasWebhook()); err == nil {
+	if made.Checks, err = with.checks(ctx, s.backend); err == nil {
 		s.summary.Store(&made)
 	}
 	return made, err
 }
 
-// checks returns what an operator looks after besides the readiness. A message
-// says what to do. A check fails when the alert TollgateWebhookFails or
-// TollgateBackupOld fires.
-func (with *session) checks(ctx context.Context, hasWebhook bool) ([]api.Check, error) {
+// backupOld is the age of a backup from which on the alert TollgateBackupOld fires.
+const backupOld = 26 * time.Hour
+
+// checks returns what an operator looks after besides the readiness.
+func (with *session) checks(ctx context.Context, backend Backend) ([]api.Check, error) {
 	backedUp, err := with.book.LastBackup(ctx)
-	queued, err2 := with.book.QueuedEvents(ctx)
-	oldest, err3 := with.book.OldestEvent(ctx)
-	if err := errors.Join(err, err2, err3); err != nil {
+	first, err2 := with.book.ListEntries(ctx, book.EntryFilter{}, store.EntryID{}, 1)
+	queued, err3 := with.book.QueuedEvents(ctx)
+	oldest, err4 := with.book.OldestEvent(ctx)
+	if err := errors.Join(err, err2, err3, err4); err != nil {
 		return nil, fmt.Errorf("reading the events and the last backup: %w", err)
 	}
-	backup := api.Check{Name: "backup", OK: with.now.Sub(backedUp) <= 26*time.Hour, Message: "The last backup of the gate succeeded at " + round(backedUp).Format(time.DateTime) + " UTC."}
-	if backedUp.IsZero() {
-		backup.Message = "No backup of the gate ever succeeded."
+	checks := []api.Check{}
+	hasWebhook, hasTimer := backend.Watched()
+	if hasWebhook {
+		checks = append(checks, with.webhook(queued, oldest))
 	}
-	if !backup.OK {
-		backup.Message += " Run systemctl status tollgate-backup.timer and journalctl -u tollgate-backup, repair what they say, and run systemctl start tollgate-backup."
+	// A store without an old change has nothing to lose yet. Without the unit, only
+	// the person who made a backup means to make more.
+	if !backedUp.IsZero() || hasTimer && len(first) > 0 && with.now.Sub(first[0].At) > backupOld {
+		checks = append(checks, with.backup(backedUp, hasTimer))
 	}
-	if !hasWebhook {
-		return []api.Check{backup}, nil
+	return checks, nil
+}
+
+// backup fails when the alert TollgateBackupOld fires.
+func (with *session) backup(last time.Time, hasTimer bool) api.Check {
+	c := api.Check{Name: "backup", OK: with.now.Sub(last) <= backupOld, Message: "The last backup of the gate succeeded at " + round(last).Format(time.DateTime) + " UTC."}
+	if last.IsZero() {
+		c.Message = "No backup of the gate ever succeeded."
 	}
-	webhook := api.Check{Name: "webhook", OK: true, Message: "No event waits for delivery."}
+	switch {
+	case c.OK:
+	case hasTimer:
+		c.Remedy = "Run systemctl enable --now tollgate-backup.timer and systemctl start tollgate-backup. If that fails, journalctl -u tollgate-backup says why."
+	default:
+		c.Remedy = "Run caddy tollgate backup every night: see Backup and restore in docs/customers.md."
+	}
+	return c
+}
+
+// webhook fails when the alert TollgateWebhookFails fires.
+func (with *session) webhook(queued int, oldest time.Time) api.Check {
+	c := api.Check{Name: "webhook", OK: true, Message: "No event waits for delivery."}
 	if !oldest.IsZero() {
 		wait := max(0, with.now.Sub(oldest).Truncate(time.Second))
-		webhook.OK, webhook.Message = wait <= 15*time.Minute, fmt.Sprintf("Events that wait for delivery: %d, the oldest for %s.", queued, wait)
+		c.OK, c.Message = wait <= 15*time.Minute, fmt.Sprintf("Events that wait for delivery: %d, the oldest for %s.", queued, wait)
 	}
-	if !webhook.OK {
-		webhook.Message += ` Look for "posting an event" in the log. The receiver must answer with 2xx within 15 seconds. The gate tries each event for 24 hours.`
+	if !c.OK {
+		c.Message += " The gate tries each event for 24 hours."
+		c.Remedy = `Look for "posting an event" in the log of Caddy. The receiver must answer with 2xx within 15 seconds.`
 	}
-	return []api.Check{webhook, backup}, nil
+	return c
 }

@@ -295,36 +295,54 @@ func TestSummaryPanics(t *testing.T) {
 	}
 }
 
-// hasWebhook is a gate with or without a webhook.
-type hasWebhook struct {
+// watched is a gate with or without a webhook, and a unit for backups.
+type watched struct {
 	*controltest.Gate
-	has bool
+	webhook, timer bool
 }
 
-func (h hasWebhook) HasWebhook() bool { return h.has }
+func (w watched) Watched() (webhook, backup bool) { return w.webhook, w.timer }
 
-// TestSummaryChecks: the checks fail when the alerts fire, and say what to do.
+// TestSummaryChecks: the checks fail when the alerts fire, and say what to do. There
+// is no word of a backup that is not due, or that no unit makes.
 func TestSummaryChecks(t *testing.T) {
 	t.Parallel()
+	const enable = "Run systemctl enable --now tollgate-backup.timer and systemctl start tollgate-backup. If that fails, journalctl -u tollgate-backup says why."
 	for name, test := range map[string]struct {
-		noWebhook bool
-		event     time.Duration // its age, 0 for none
-		backup    time.Duration // its age, 0 for none
-		want      string
+		webhook, timer bool
+		event          time.Duration // its age, 0 for none
+		backup         time.Duration // its age, 0 for none
+		change         time.Duration // the age of the first change, 0 for none
+		want           string
 	}{
-		"nothing": {false, 0, 0, "webhook true No event waits for delivery.|backup false No backup of the gate ever succeeded. Run systemctl status tollgate-backup.timer "},
+		"nothing":          {true, true, 0, 0, 0, "webhook true No event waits for delivery. "},
+		"installed today":  {false, true, 0, 0, 26 * time.Hour, ""},
+		"without the unit": {false, false, 0, 0, 100 * time.Hour, ""},
+		"never": {
+			false, true, 0, 0, 26*time.Hour + time.Second, "backup false No backup of the gate ever succeeded. " + enable,
+		},
 		"works": {
-			false, 15 * time.Minute, 26 * time.Hour,
-			"webhook true Events that wait for delivery: 1, the oldest for 15m0s.|backup true The last backup of the gate succeeded at 2126-11-19 07:00:00 UTC.",
+			true, true, 15 * time.Minute, 26 * time.Hour, 0,
+			"webhook true Events that wait for delivery: 1, the oldest for 15m0s. |backup true The last backup of the gate succeeded at 2126-11-19 07:00:00 UTC. ",
 		},
 		"fails": {
-			false, 15*time.Minute + time.Second, 26*time.Hour + time.Second,
-			`webhook false Events that wait for delivery: 1, the oldest for 15m1s. Look for "posting an event" in the log. The receiver must answer with 2xx within 15 seconds. ` +
-				"The gate tries each event for 24 hours.|backup false The last backup of the gate succeeded at 2126-11-19 06:59:59 UTC. Run systemctl status tollgate-backup.timer ",
+			true, true, 15*time.Minute + time.Second, 26*time.Hour + time.Second, 0,
+			"webhook false Events that wait for delivery: 1, the oldest for 15m1s. The gate tries each event for 24 hours. " +
+				`Look for "posting an event" in the log of Caddy. The receiver must answer with 2xx within 15 seconds.|backup false The last backup of the gate succeeded at 2126-11-19 06:59:59 UTC. ` + enable,
 		},
-		"no webhook": {true, time.Hour, time.Hour, "backup true The last backup of the gate succeeded at 2126-11-20 08:00:00 UTC."},
+		"a night without the unit": {
+			false, false, time.Hour, 27 * time.Hour, 0,
+			"backup false The last backup of the gate succeeded at 2126-11-19 06:00:00 UTC. Run caddy tollgate backup every night: see Backup and restore in docs/customers.md.",
+		},
 	} {
 		g := controltest.New(t)
+		c := client.InProcess(control.New(watched{g, test.webhook, test.timer}, slog.New(slog.DiscardHandler)))
+		if test.change > 0 {
+			if _, err := c.PutAccount(t.Context(), "acc_1", api.AccountChange{Plan: new("starter")}); err != nil {
+				t.Fatal(err)
+			}
+			g.Advance(test.change)
+		}
 		if test.event > 0 {
 			at := g.Now().Add(-test.event)
 			if _, _, err := g.Opened().AddEvent(t.Context(), store.Event{ID: "event_1", Type: "x", At: at, Due: at, Known: at.Add(48 * time.Hour), Body: []byte("{}"), Queued: true}); err != nil {
@@ -336,12 +354,12 @@ func TestSummaryChecks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		summary := summaryOf(t, client.InProcess(control.New(hasWebhook{g, !test.noWebhook}, slog.New(slog.DiscardHandler))))
+		summary := summaryOf(t, c)
 		var checks []string
 		for _, c := range summary.Checks {
-			checks = append(checks, fmt.Sprint(c.Name, " ", c.OK, " ", c.Message))
+			checks = append(checks, fmt.Sprint(c.Name, " ", c.OK, " ", c.Message, " ", c.Remedy))
 		}
-		if got := strings.Join(checks, "|"); got != test.want && !(strings.HasSuffix(test.want, "timer ") && strings.HasPrefix(got, test.want)) {
+		if got := strings.Join(checks, "|"); got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
 	}
