@@ -69,7 +69,7 @@ func storySheet(text string) *sheet {
 		{Endpoint: "convert", Period: perDay, Limit: new(int64(5000)), ExpiresAt: new(storyTime.Add(9 * day)), Reason: text},
 		{Endpoint: api.All, Period: "second"},
 	}
-	refused := []api.Refused{{Code: "quota_exceeded", Calls: 1204}, {Code: "invalid_token", Calls: 31}, {Code: "forbidden_ability", Calls: 2}}
+	refused := []api.Refused{{Code: "quota_exceeded", Endpoint: "convert", Calls: 1204}, {Code: "quota_exceeded", Endpoint: text[:min(len(text), 64)], Calls: 31}, {Code: "insufficient_scope", Calls: 2}}
 	return newSheet(storySubject(text), document, overrides, fromGate(keys), refused, storyEntries(text, 6))
 }
 

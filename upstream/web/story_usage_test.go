@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
@@ -11,6 +12,8 @@ func usageStories() map[string]story {
 	busyDay := map[string]float64{"currencies": 0.12, "convert": 0.83, "rates": 0.41, "history": 1, "batch": 0.24, "usage": 0.05}
 	return map[string]story{
 		"usage":           usageStory("starter", storyUsage(map[string]float64{"currencies": 0.12, "convert": 0.43, "rates": 0.41, "history": 0.6, "batch": 0.24, "usage": 0.05}, 40)),
+		"usage-refused":   refusedStory(storyUsage(nil, 60)),
+		"usage-none":      refusedStory(storyUsage(nil, 4)),
 		"usage-empty":     usageStory("starter", storyUsage(nil, 0)),
 		"usage-warn":      usageStory("starter", storyUsage(busyDay, 40)),
 		"usage-month":     usageStory("business", monthlyUsage(1_200_000, 1_500_000)),
@@ -41,6 +44,16 @@ func overrideStory() story {
 		v := storyVisit("starter")
 		view := v.usageView(d, nil)
 		view.Overrides = storyOverrides()
+		return s.views.show(w, http.StatusOK, "usage", v.page("My usage", "usage", view))
+	}
+}
+
+// refusedStory shows the refused calls only.
+func refusedStory(d api.UsageDocument) story {
+	return func(s *site, w http.ResponseWriter) error {
+		v := storyVisit("starter")
+		view := v.usageView(d, nil)
+		view.Calls = v.callList(d.RecentCalls, url.Values{"calls": {"refused"}})
 		return s.views.show(w, http.StatusOK, "usage", v.page("My usage", "usage", view))
 	}
 }
