@@ -105,9 +105,8 @@ type Config struct {
 	Identity *IdentityConfig `json:"identity,omitempty"`
 
 	// Docs is where the documentation of the API is: a URL, or a path of the
-	// same site such as "/docs". A refusal of an unknown path names it, and
-	// links to it. The page that a browser gets without a key links to it.
-	// Default: none.
+	// same site such as "/docs". A refusal of an unknown path, and the page
+	// without a key, link to it. Default: none.
 	Docs string `json:"docs,omitempty"`
 
 	// Refund decides which failed calls are refunded: "unreachable"
