@@ -116,8 +116,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.warnOfWeakSecrets()
-	for _, finding := range a.policy.Impossible() {
-		a.log.Warn("the configuration has a limit that no call can meet", zap.String("finding", finding))
+	for _, finding := range a.policy.Doubts() {
+		a.log.Warn("the configuration has an option that cannot be meant", zap.String("finding", finding))
 	}
 	if a.signer, err = a.newSigner(); err != nil {
 		return err

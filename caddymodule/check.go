@@ -51,9 +51,10 @@ func checkCommand() *cobra.Command {
 Compares a configuration with all accounts of the running gate, and prints a
 line for each plan that accounts have, ability that live keys have, endpoint
 with counts of this month and time zone of the counts that the configuration
-does not have; also for each limit of a plan that no call can meet, and each
-rewrite behind the gate. The line says what to do. The gate logs the same lines as
-warnings when it loads a configuration.
+does not have; also for each limit of a plan that no call can meet, each rewrite
+behind the gate, a gate that gets no requests, and a control API on all
+interfaces. The line says what to do. The gate logs the same lines as warnings
+when it loads a configuration.
 
 Exits with status 1 if there is such a line or if the configuration is invalid.`,
 		Example: "caddy tollgate check --config /etc/caddy/Caddyfile && caddy reload --config /etc/caddy/Caddyfile",
@@ -95,7 +96,7 @@ func check(ctx context.Context, address, config, adapter string) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(checkRoutes(app.servers, compiled.Guard), compiled.Impossible(), compiled.Check(census)), nil
+	return slices.Concat(checkRoutes(app.servers, compiled.Guard), compiled.Doubts(), compiled.Check(census)), nil
 }
 
 func printFindings(c *cobra.Command, findings []string) error {

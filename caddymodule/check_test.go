@@ -121,7 +121,8 @@ func TestCheck(t *testing.T) {
 				{"endpoint": "all", "period": "minute", "limit": 60}, {"endpoint": "convert", "period": "month", "limit": 0}, {"endpoint": "convert", "period": "hour", "limit": 4096},
 			}}}
 		}, []string{`The plan "starter" has the line "* 60 minute", which refuses each call to convert (reserves 4096)`}},
-		"zone": {func(app object) { app["timezone"] = "Europe/Berlin" }, []string{"in the time zone UTC, and the configuration has Europe/Berlin"}},
+		"a switch as a header": {func(app object) { app["token_header"] = "on" }, []string{"The option token_header on makes On the name of the header"}},
+		"zone":                 {func(app object) { app["timezone"] = "Europe/Berlin" }, []string{"in the time zone UTC, and the configuration has Europe/Berlin"}},
 	} {
 		app := c.gateApp("starter")
 		test.change(app)
@@ -178,18 +179,25 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestWarnsOfLimits: each load warns once of a limit that no call can meet.
+// TestWarnsOfLimits: each load warns once of a limit that no call can meet, and of
+// a token_header with the name of a switch.
 func TestWarnsOfLimits(t *testing.T) {
 	s, log := logged(t, "WARN", setup{gate: strings.Replace(usual, "convert 5", "convert 5\nbatch 50", 1) + "\n", port: freePort(t)})
-	if got := log(); strings.Contains(got, "no call can meet") {
+	if got := log(); strings.Contains(got, "cannot be meant") {
 		t.Errorf("got %s", got)
 	}
-	s.gate = strings.Replace(s.gate, "ability convert", "ability convert\ncost 100", 1)
-	if err := s.reload(); err != nil {
-		t.Fatal(err)
-	}
-	const want = `The plan \"small\" has the line \"batch 50 day\", which refuses each call to batch (costs 100)`
-	if got := log(); strings.Count(got, want) != 1 || strings.Count(got, "no call can meet") != 1 {
-		t.Errorf("got %s", got)
+	seen := len(log())
+	for _, test := range []struct{ gate, want string }{
+		{strings.Replace(s.gate, "ability convert", "ability convert\ncost 100", 1), `The plan \"small\" has the line \"batch 50 day\", which refuses each call to batch (costs 100)`},
+		{s.gate + "token_header off\n", "The option token_header off makes Off the name of the header"},
+	} {
+		s.gate = test.gate
+		if err := s.reload(); err != nil {
+			t.Fatal(err)
+		}
+		if got := log()[seen:]; strings.Count(got, test.want) != 1 || strings.Count(got, "cannot be meant") != 1 {
+			t.Errorf("got %s", got)
+		}
+		seen = len(log())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -17,7 +18,9 @@ import (
 // siteServer has what the warnings about routes need of a server in the JSON of
 // Caddy.
 type siteServer struct {
-	Routes []siteRoute `json:"routes"`
+	Listen      []string             `json:"listen"`
+	Routes      []siteRoute          `json:"routes"`
+	NamedRoutes map[string]siteRoute `json:"named_routes"`
 }
 
 type siteRoute struct {
@@ -32,8 +35,9 @@ type siteMatch struct {
 type siteHandler struct {
 	Handler string `json:"handler"`
 	pathRewrite
-	Rewrite *pathRewrite `json:"rewrite"` // of reverse_proxy
-	Routes  []siteRoute  `json:"routes"`  // of subroute
+	Rewrite  *pathRewrite `json:"rewrite"`         // of reverse_proxy
+	Response any          `json:"handle_response"` // of reverse_proxy
+	Routes   []siteRoute  `json:"routes"`          // of subroute
 }
 
 // pathRewrite is a rewrite.Rewrite.
@@ -47,11 +51,16 @@ type pathRewrite struct {
 }
 
 // checkRoutes returns a sentence for each rewrite of a path behind the gate that
-// open paths reach, and for each gate that only some paths reach.
+// open paths reach, for each gate that only some paths or no requests reach, if
+// there is no gate, and for each control API that listens on all interfaces.
 func checkRoutes(servers map[string]siteServer, guard *route.Guard) (findings []string) {
+	add := func(format string, args ...any) { findings = append(findings, fmt.Sprintf(format, args...)) }
 	isOpen := func(path string) bool { return !guard.Covers(path) }
-	var walk func(list []siteRoute, gated, open bool, within string)
-	walk = func(list []siteRoute, gated, open bool, within string) {
+	var server siteServer
+	found := false
+	// walk returns the handler that answers all requests, in front of the list or in it, or "".
+	var walk func(list []siteRoute, gated, open bool, within, answers string) string
+	walk = func(list []siteRoute, gated, open bool, within, answers string) string {
 		for _, r := range list {
 			within, reached := within, len(r.Match) == 0
 			for _, m := range r.Match {
@@ -65,21 +74,49 @@ func checkRoutes(servers map[string]siteServer, guard *route.Guard) (findings []
 				how := h.rewrites(guard)
 				switch {
 				case h.Handler == "tollgate":
-					gated = true
+					gated, found = true, true
 					if within != "" {
-						findings = append(findings, fmt.Sprintf("tollgate is only for the path %s: other spellings of a path can pass beside it. Put tollgate in front of handle and route, for the whole site.", within))
+						add("tollgate is only for the path %s: other spellings of a path can pass beside it. Put tollgate in front of handle and route, for the whole site.", within)
+					}
+					if answers != "" {
+						add("tollgate is behind %s, which answers all requests: the gate gets none. Put tollgate in front of it.", answers)
+					}
+				case h.Handler == "tollgate_control" && !strings.HasPrefix(within, "/tollgate/health/") && within != "/tollgate/jwks.json": // which need no secret
+					if at := slices.IndexFunc(server.Listen, isPublic); at >= 0 {
+						add("tollgate_control listens on all interfaces (%s): all who reach this machine reach the control API. Write bind 127.0.0.1 in its site, or bind with a private address.", server.Listen[at])
 					}
 				case gated && open && how != "":
-					findings = append(findings, fmt.Sprintf("A rewrite behind tollgate changes the path (%s): the service gets a path that the gate has not checked. Rewrite in front of tollgate.", how))
+					add("A rewrite behind tollgate changes the path (%s): the service gets a path that the gate has not checked. Rewrite in front of tollgate.", how)
 				}
-				walk(h.Routes, gated, open, within)
+				behind := walk(h.Routes, gated, open, within, answers)
+				if h.Handler == "static_response" || h.Handler == "reverse_proxy" && h.Response == nil {
+					behind = cmp.Or(behind, h.Handler)
+				}
+				if len(r.Match) == 0 {
+					answers = behind
+				}
 			}
 		}
+		return answers
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		walk(servers[name].Routes, false, true, "")
+		server = servers[name]
+		walk(server.Routes, false, true, "", "")
+		for _, named := range server.NamedRoutes {
+			walk([]siteRoute{named}, false, true, "", "")
+		}
+	}
+	if !found {
+		add("No site has the directive tollgate: no request is checked or counted. Write tollgate in the site in front of your service.")
 	}
 	return findings
+}
+
+// isPublic tells whether a listener is on all interfaces.
+func isPublic(listen string) bool {
+	address, err := caddy.ParseNetworkAddress(listen)
+	ip, _ := netip.ParseAddr(address.Host)
+	return err == nil && !address.IsUnixNetwork() && !address.IsFdNetwork() && (address.Host == "" || ip.IsUnspecified())
 }
 
 // rewrites tells how a handler changes the path, or "". Some rewrites open no path:
@@ -115,7 +152,11 @@ func (a *App) checkRunning(ctx caddy.Context) []string {
 	}
 	servers := map[string]siteServer{}
 	for name, server := range running.(*caddyhttp.App).Servers {
-		servers[name] = siteServer{readRoutes(server.Routes)}
+		s := siteServer{server.Listen, readRoutes(server.Routes), map[string]siteRoute{}}
+		for name, named := range server.NamedRoutes {
+			s.NamedRoutes[name] = readRoutes(caddyhttp.RouteList{*named})[0]
+		}
+		servers[name] = s
 	}
 	return checkRoutes(servers, a.policy.Guard)
 }

@@ -1,6 +1,7 @@
 package caddymodule_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,8 +14,9 @@ import (
 )
 
 // TestRewritesBehind: a rewrite behind the gate leads to a guarded path, and each
-// load warns of it once, as of a gate that only one spelling of a path reaches.
-// Rewrites in front of the gate and those that change no path are none.
+// load warns of it once, as of a gate that only one spelling of a path reaches, of
+// a gate that no request reaches, and of sites without a gate. Rewrites in front of
+// the gate and those that change no path are none.
 func TestRewritesBehind(t *testing.T) {
 	const rewrite, beside = "the service gets a path that the gate has not checked", "other spellings of a path can pass beside it"
 	s, log := logged(t, "WARN", setup{port: freePort(t), more: "docs https://example.com"})
@@ -32,7 +34,12 @@ func TestRewritesBehind(t *testing.T) {
 		"reverse_proxy":       {"tollgate\nreverse_proxy UPSTREAM {\nrewrite /api{uri}\n}", "/convert/EUR/1/USD", []string{"(to /api{http.request.uri}): " + rewrite}},
 		"handle":              {"handle /api/* {\ntollgate\nreverse_proxy UPSTREAM\n}\nhandle {\nreverse_proxy UPSTREAM\n}", "/api;x/convert/EUR/1/USD", []string{"the path /api/*: " + beside}},
 		"both":                {"handle /api/* {\ntollgate\nhandle_path /api/v1/* {\nreverse_proxy UPSTREAM\n}\n}", "", []string{"the path /api/*: " + beside}},
+		"no gate":             {"reverse_proxy UPSTREAM", "/api/private", []string{"No site has the directive tollgate"}},
+		"behind a proxy":      {"route {\nreverse_proxy UPSTREAM\ntollgate\n}", "/api/private", []string{"tollgate is behind reverse_proxy"}},
+		"behind an answer":    {"route {\nhandle {\nrespond hello\n}\nhandle {\ntollgate\n}\n}", "/api/private", []string{"tollgate is behind static_response"}},
+		"named route":         {"invoke gate\nreverse_proxy UPSTREAM\n}\n&(gate) {\ntollgate", "", nil},
 		"below a guard":       {"tollgate\nhandle_path /api/x/* {\nreverse_proxy UPSTREAM\n}", "", nil},
+		"forward_auth":        {"route {\nforward_auth UPSTREAM {\nuri /auth\n}\ntollgate\n}", "", nil},
 		"in front":            {"rewrite /open /api/private\nuri strip_prefix /x\ntollgate\nreverse_proxy UPSTREAM", "", nil},
 		"another site's part": {"handle_path /x/* {\nreverse_proxy UPSTREAM\n}\nhandle {\ntollgate\nreverse_proxy UPSTREAM\n}", "", nil},
 		"no path":             {"tollgate\nroute {\nmethod GET\nuri query -debug\nrewrite ?a=b\nrewrite /index.php?{query}\nreverse_proxy UPSTREAM\n}", "", nil},
@@ -47,7 +54,7 @@ func TestRewritesBehind(t *testing.T) {
 		}
 		got := strings.ReplaceAll(log()[seen:], `\"`, `"`)
 		seen = len(log())
-		if n := strings.Count(got, "the routes lead past the gate"); n != len(test.want) {
+		if n := strings.Count(got, "the sites leave something open"); n != len(test.want) {
 			t.Errorf("%s: %d warnings, want %d: %s", name, n, len(test.want), got)
 		}
 		for _, want := range test.want {
@@ -63,18 +70,37 @@ func TestRewritesBehind(t *testing.T) {
 	}
 }
 
-// TestCheckRoutes: the command finds a rewrite behind the gate in a file.
+// TestCheckRoutes: the command finds in a file a rewrite behind the gate, sites
+// without a gate, a gate that no request reaches, and a control API on all
+// interfaces, but for the part that needs no secret.
 func TestCheckRoutes(t *testing.T) {
 	c := newControlledCaddy(t)
 	if err := c.load(t, c.gateApp("starter")); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "gate.json")
-	config := strings.Replace(string(c.config(t, c.gateApp("starter"))), `{"handler":"tollgate"}`, `{"handler":"tollgate"},{"handler":"rewrite","strip_path_prefix":"/x"}`, 1)
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
+	config, gate := string(c.config(t, c.gateApp("starter"))), `{"handler":"tollgate"}`
+	public := func(listen, handle string) string {
+		return strings.Replace(config, `"servers":{`, `"servers":{"public":{"listen":["`+listen+`"],"routes":[{`+handle+`"handle":[{"handler":"tollgate_control"}]}]},`, 1)
 	}
-	if out, complaints, status := c.command(t, "check", "--config", file); status != 1 || !strings.HasPrefix(out, "A rewrite behind tollgate changes the path (strip /x)") {
-		t.Errorf("got %d, %q, %q in %s", status, out, complaints, config)
+	for name, test := range map[string]struct{ config, want string }{
+		"rewrite":          {strings.Replace(config, gate, gate+`,{"handler":"rewrite","strip_path_prefix":"/x"}`, 1), "A rewrite behind tollgate changes the path (strip /x)"},
+		"no gate":          {strings.Replace(config, gate, `{"handler":"vars"}`, 1), "No site has the directive tollgate: "},
+		"behind an answer": {strings.Replace(config, gate, `{"handler":"static_response"},`+gate, 1), "tollgate is behind static_response, "},
+		"control":          {public(":8081", ""), "tollgate_control listens on all interfaces (:8081): "},
+		"control, IPv4":    {public("0.0.0.0:8081", ""), "tollgate_control listens on all interfaces (0.0.0.0:8081): "},
+		"control, IPv6":    {public("tcp/[::]:8081", `"match":[{"path":["/tollgate/*"]}],`), "tollgate_control listens on all interfaces (tcp/[::]:8081): "},
+		"loopback":         {public("127.0.0.1:8081", ""), ""},
+		"private":          {public("10.0.0.5:8081", ""), ""},
+		"health":           {public(":8082", `"match":[{"path":["/tollgate/health/*"]}],`), ""},
+		"public keys":      {public(":8443", `"match":[{"path":["/tollgate/jwks.json"]}],`), ""},
+	} {
+		if err := os.WriteFile(file, []byte(test.config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, complaints, status := c.command(t, "check", "--config", file)
+		if wrong := test.want != ""; (status == 1) != wrong || !strings.HasPrefix(out, cmp.Or(test.want, "Nothing is lost.")) || strings.Count(out, "\n") != 1 || (name != "rewrite" && test.config == config) {
+			t.Errorf("%s: got %d, %q, %q in %s", name, status, out, complaints, test.config)
+		}
 	}
 }

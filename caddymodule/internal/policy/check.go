@@ -46,9 +46,13 @@ func (p *Policy) Check(c api.Census) (findings []string) {
 	return findings
 }
 
-// Impossible returns a sentence for each line of a plan that no call to one of its
-// endpoints can ever meet, because the call always costs or reserves more.
-func (p *Policy) Impossible() (findings []string) {
+// Doubts returns a sentence for each option that is valid and cannot be meant: a
+// token header with the name of a switch, and a line of a plan that no call to one
+// of its endpoints can ever meet, because the call always costs or reserves more.
+func (p *Policy) Doubts() (findings []string) {
+	if name := p.TokenHeader; name == "On" || name == "Off" {
+		findings = append(findings, fmt.Sprintf("The option token_header %s makes %s the name of the header that has tokens: write the name of a header, such as X-Api-Key, or no token_header.", strings.ToLower(name), name))
+	}
 	for _, plan := range p.Plans {
 		for _, l := range plan.Limits {
 			var calls []string

@@ -89,9 +89,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestImpossible: a line of a plan below what a call costs is found once. A limit of
+// TestDoubts: a line of a plan below what a call costs is found once. A limit of
 // 0 is meant to refuse all calls, and a plan without the endpoint refuses none.
-func TestImpossible(t *testing.T) {
+func TestDoubts(t *testing.T) {
 	t.Parallel()
 	p := compile(t, policy.Config{
 		Guard: []string{"/api/"},
@@ -107,7 +107,7 @@ func TestImpossible(t *testing.T) {
 				MoreLimits: []policy.LimitConfig{{Endpoint: "all", Period: "minute", Limit: 60}}},
 		},
 	})
-	got := p.Impossible()
+	got := p.Doubts()
 	want := []string{
 		`The plan "tight" has the line "batch 50 day", which refuses each call to batch (costs 100) with`,
 		`The plan "tight" has the line "* 60 minute", which refuses each call to batch (costs 100), chat (reserves 4096) with`,
