@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/block"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
@@ -147,7 +148,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 // The default is an address of Caddy's sites, which can be no address of links.
 // Then there is no site.
 func (a *App) resolveSite() error {
-	address := caddy.NewReplacer().ReplaceAll(cmp.Or(a.Site, os.Getenv("TOLLGATE_ADDRESS"), "http://localhost:8080"), "")
+	address, err := block.Resolve(cmp.Or(a.Site, os.Getenv("TOLLGATE_ADDRESS"), "http://localhost:8080"), "", nil)
+	if err != nil && a.Site != "" {
+		return mistake("site", "%w", err)
+	}
 	if site, err := assertion.PublicURL(address); err == nil && !strings.Contains(site.Host, "*") {
 		a.site = site
 	} else if a.Site != "" {
@@ -182,7 +186,7 @@ func (a *App) check(written bool) (*policy.Policy, error) {
 		errs = append(errs, a.resolveSite())
 	}
 	if a.StoreRaw == nil {
-		errs = append(errs, mistake("store", "required"))
+		errs = append(errs, mistake("store", "required: write store badger <directory>"))
 	}
 	if a.Errors != "" && a.Errors != "json" && a.Errors != errorsPass {
 		errs = append(errs, mistake("errors", "invalid value %q: use json or pass", a.Errors))

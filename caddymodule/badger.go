@@ -40,7 +40,7 @@ func (*BadgerStore) CaddyModule() caddy.ModuleInfo {
 
 // Provision resolves the directory.
 func (b *BadgerStore) Provision(caddy.Context) error {
-	directory, err := caddy.NewReplacer().ReplaceOrErr(b.Directory, true, true)
+	directory, err := block.Resolve(b.Directory, "", nil)
 	if err != nil {
 		return fmt.Errorf("directory: %w", err)
 	}

@@ -8,9 +8,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/block"
 )
+
+// newSecret is the next step for a secret of the variable NAME.
+const newSecret = `export NAME=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')`
 
 // minSecret is the shortest secret, in characters. In hexadecimal digits
 // that is 128 bits, which cannot be guessed.
@@ -24,9 +28,13 @@ func (a *App) resolveSecrets() error {
 	}
 	var errs []error
 	for option, secret := range secrets {
-		resolved, err := caddy.NewReplacer().ReplaceOrErr(*secret, true, true)
+		hint := ", as in " + newSecret
+		if option == "webhook secret" {
+			hint = "" // it has another form
+		}
+		resolved, err := block.Resolve(*secret, hint, nil)
 		if err != nil {
-			errs = append(errs, mistake(option, "empty or unknown placeholder: is the variable set in the environment of the running Caddy?"))
+			errs = append(errs, mistake(option, "%w", err))
 		}
 		*secret = resolved
 	}
@@ -36,7 +44,7 @@ func (a *App) resolveSecrets() error {
 // checkSecrets validates the secrets that are sent in a header. Only secret is
 // required.
 func (a *App) checkSecrets(written bool) error {
-	checked := func(secret string) bool { return !written || !strings.Contains(secret, "{") }
+	checked := func(secret string) bool { return !written || !strings.Contains(secret, "}") }
 	var errs []error
 	if checked(a.Secret) {
 		errs = append(errs, checkSecret("secret", a.Secret))
@@ -59,7 +67,7 @@ func checkSecret(option, secret string) error {
 	unsendable := func(r rune) bool { return r < ' ' || r > '~' }
 	switch n := utf8.RuneCountInString(secret); {
 	case secret == "":
-		return mistake(option, "required")
+		return mistake(option, "required: write secret {env.TOLLGATE_SECRET}, and run %s", strings.ReplaceAll(newSecret, "NAME", "TOLLGATE_SECRET"))
 	case n < minSecret:
 		return mistake(option, "too short: %d characters, at least %d are required", n, minSecret)
 	case strings.ContainsFunc(secret, unsendable) || strings.TrimSpace(secret) != secret:

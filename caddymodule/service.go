@@ -10,11 +10,14 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/block"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
 )
 
 // This file is for a service that is a Caddy handler behind the gate, in the
 // same process.
+
+var errNoOption = errors.New("the global option tollgate is missing: write { tollgate { ... } } in front of all sites, with the store, the secret, endpoints and plans")
 
 // Configured returns the app of a configuration, for Provision of a handler.
 // It creates none: an empty app has no plans and no secret. A server that has the
@@ -22,7 +25,7 @@ import (
 func Configured(ctx caddy.Context) (*App, error) {
 	app, err := ctx.AppIfConfigured("tollgate")
 	if errors.Is(err, caddy.ErrNotConfigured) {
-		return nil, errors.New("the global option tollgate is missing: it holds the plans, the store and the secret")
+		return nil, errNoOption
 	}
 	if err != nil {
 		return nil, fmt.Errorf("loading the app tollgate: %w", err)
@@ -38,6 +41,10 @@ func Configured(ctx caddy.Context) (*App, error) {
 	}
 	return a, nil
 }
+
+// Resolve replaces the placeholders of an option. An error names the one without a
+// value, and no other part of the option, which can be a secret.
+func Resolve(option string) (string, error) { return block.Resolve(option, "", nil) }
 
 // AtStart adds a function that Start calls once the store is open. If the
 // function fails, Caddy keeps the running configuration. Call AtStart in

@@ -98,7 +98,7 @@ func (r *Store) Provision(caddy.Context) error {
 	r.options = r.written()
 	r.options.URL = address
 	for name, file := range map[string]*string{"ca": &r.options.CA, "cert": &r.options.Cert, "key": &r.options.Key} {
-		if *file, err = caddy.NewReplacer().ReplaceOrErr(*file, true, true); err != nil {
+		if *file, err = block.Resolve(*file, "", nil); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -119,22 +119,13 @@ func resolveURL(text string) (string, error) {
 	if text == "" {
 		return "", errors.New("required")
 	}
-	unknown := errors.New("empty or unknown placeholder")
-	replacer := caddy.NewReplacer()
 	user, rest := text[:strings.LastIndexByte(text, '@')+1], text[strings.LastIndexByte(text, '@')+1:]
-	user, err := replacer.ReplaceFunc(user, func(name string, value any) (any, error) {
-		if value == nil || caddy.ToString(value) == "" {
-			return nil, unknown
-		}
-		return url.User(caddy.ToString(value)).String(), nil
-	})
+	user, err := block.Resolve(user, "", func(value string) string { return url.User(value).String() })
 	if err != nil {
-		return "", unknown
+		return "", err
 	}
-	if rest, err = replacer.ReplaceOrErr(rest, true, true); err != nil {
-		return "", unknown
-	}
-	return user + rest, nil
+	rest, err = block.Resolve(rest, "", nil)
+	return user + rest, err
 }
 
 // Key implements caddymodule.StoreOpener.

@@ -222,9 +222,9 @@ func TestMistakes(t *testing.T) {
 	const usual = `"url":"redis://gate:{env.TOLLGATE_TEST_PASSWORD}@10.0.0.5"`
 	for name, c := range map[string]struct{ store, want string }{
 		"no URL":               {`"prefix":"x"`, "url: required"},
-		"no placeholder":       {`"url":"redis://:{env.TOLLGATE_TEST_NOT_SET}@10.0.0.5"`, "url: empty or unknown placeholder"},
-		"empty placeholder":    {`"url":"redis://:{env.TOLLGATE_TEST_EMPTY}@10.0.0.5"`, "url: empty or unknown placeholder"},
-		"empty host":           {`"url":"redis://:hush@{env.TOLLGATE_TEST_EMPTY}"`, "url: empty or unknown placeholder"},
+		"no placeholder":       {`"url":"redis://:{env.TOLLGATE_TEST_NOT_SET}@10.0.0.5"`, "url: {env.TOLLGATE_TEST_NOT_SET} has no value: set the variable TOLLGATE_TEST_NOT_SET"},
+		"empty placeholder":    {`"url":"redis://:{env.TOLLGATE_TEST_EMPTY}@10.0.0.5"`, "url: {env.TOLLGATE_TEST_EMPTY} has no value"},
+		"empty host":           {`"url":"redis://:hush@{env.TOLLGATE_TEST_EMPTY}"`, "url: {env.TOLLGATE_TEST_EMPTY} has no value"},
 		"URL of a placeholder": {`"url":"{env.TOLLGATE_TEST_URL}"`, "invalid URL: use redis://"},
 		"address":              {`"url":"redis://{env.TOLLGATE_TEST_ADDRESS}"`, "invalid URL"},
 		"not escaped":          {`"url":"redis://gate:hush/hush@10.0.0.5"`, "invalid URL"},

@@ -93,11 +93,11 @@ func TestMistakes(t *testing.T) {
 		"address":               {`https://rates.example`, `ftp://rates.example`, `invalid address "ftp://rates.example"`},
 		"logo not there":        {`../web/static/icon.svg`, `DATA/missing.svg`, "reading logo: open "},
 		"rates":                 {`"rates":"none"`, `"rates":"ftp://u:hunter2@x"`, "invalid rates: want an HTTP or HTTPS URL, embedded or none"},
-		"file not there":        {`{env.TOLLGATE_TEST_NOT_SET}`, missing, "database: empty or unknown placeholder"},
-		"password not there":    {`{env.TOLLGATE_TEST_NOT_SET}`, "postgres://u:" + missing + "@127.0.0.1:1/x", "database: empty or unknown placeholder"},
-		"password empty":        {`{env.TOLLGATE_TEST_NOT_SET}`, "postgres://u:{env.TOLLGATE_TEST_EMPTY}@127.0.0.1:1/x", "database: empty or unknown placeholder"},
-		"directory, empty part": {`"data":"DATA"`, `"data":"{env.TOLLGATE_TEST_NOT_SET}/data"`, "data: empty or unknown placeholder"},
-		"unknown placeholder":   {`"data":"DATA"`, `"data":"{http.request.host}"`, "data: empty or unknown placeholder"},
+		"file not there":        {`{env.TOLLGATE_TEST_NOT_SET}`, missing, "database: {file."},
+		"password not there":    {`{env.TOLLGATE_TEST_NOT_SET}`, "postgres://u:" + missing + "@127.0.0.1:1/x", "database: {file."},
+		"password empty":        {`{env.TOLLGATE_TEST_NOT_SET}`, "postgres://u:{env.TOLLGATE_TEST_EMPTY}@127.0.0.1:1/x", "database: {env.TOLLGATE_TEST_EMPTY} has no value"},
+		"directory, empty part": {`"data":"DATA"`, `"data":"{env.TOLLGATE_TEST_NOT_SET}/data"`, "data: {env.TOLLGATE_TEST_NOT_SET} has no value"},
+		"unknown placeholder":   {`"data":"DATA"`, `"data":"{http.request.host}"`, "data: unknown placeholder {http.request.host}"},
 	} {
 		config := strings.Replace(fullJSON, c.old, c.new, 1)
 		if config == fullJSON {

@@ -71,7 +71,7 @@ func (u *Upstream) resolve(timezone string) error {
 	for _, o := range settings.All() {
 		value, err := replace(*o.Value)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: empty or unknown placeholder", o.Name))
+			errs = append(errs, fmt.Errorf("%s: %w", o.Name, err))
 		}
 		*o.Value = value
 	}
@@ -87,12 +87,11 @@ func (u *Upstream) resolve(timezone string) error {
 // variables is empty, so that it has its default. An empty part of an option
 // is an error, for example a missing password. An empty file is one too.
 func replace(option string) (string, error) {
-	repl := caddy.NewReplacer()
-	value, err := repl.ReplaceOrErr(option, false, true)
+	value, err := caddy.NewReplacer().ReplaceOrErr(option, false, true)
 	if err == nil && value == "" && !strings.Contains(option, "{file.") {
 		return "", nil
 	}
-	return repl.ReplaceOrErr(option, true, true)
+	return caddymodule.Resolve(option)
 }
 
 // check accepts a request that the gate has passed for a purpose.

@@ -51,10 +51,12 @@ func At(d *caddyfile.Dispenser) string { return fmt.Sprintf("%s:%d", d.File(), d
 type Parser struct {
 	*caddyfile.Dispenser
 	Lines map[string]string
+
+	bare string // the position of the line before, if it can have a block and has none
 }
 
 // New returns a parser.
-func New(d *caddyfile.Dispenser) *Parser { return &Parser{d, map[string]string{}} }
+func New(d *caddyfile.Dispenser) *Parser { return &Parser{Dispenser: d, Lines: map[string]string{}} }
 
 // Block parses the optional block of the current line.
 func (p *Parser) Block(prefix string, lines ...Line) error {
@@ -64,11 +66,13 @@ func (p *Parser) Block(prefix string, lines ...Line) error {
 // EachLine calls parse at the first word of each line of an optional block. A
 // block without lines is a mistake: defaults would apply silently.
 func (p *Parser) EachLine(parse func() error) error {
-	for nesting := p.Nesting(); p.NextBlock(nesting); {
+	bare := At(p.Dispenser)
+	for nesting := p.Nesting(); p.NextBlock(nesting); bare = "" {
 		if err := parse(); err != nil {
 			return err
 		}
 	}
+	p.bare = bare
 	return RefuseEmpty(p.Dispenser)
 }
 
@@ -97,18 +101,22 @@ func (p *Parser) Unique(subject, kind, name string) error {
 
 // WrongArguments is the error of a line with arguments that it cannot have.
 func (p *Parser) WrongArguments(syntax string) error {
-	return p.Errf("wrong arguments: write %s", syntax)
+	return p.Errf("wrong arguments: write %s%s", syntax, p.unset())
 }
 
 func (p *Parser) line(prefix string, lines []Line) error {
-	name := p.Val()
+	name, missing := p.Val(), ""
+	if p.bare != "" {
+		missing = fmt.Sprintf("is { missing at the end of %s? Otherwise ", p.bare)
+	}
+	p.bare = ""
 	i := slices.IndexFunc(lines, func(l Line) bool { return l.name() == name })
 	if i < 0 {
 		var names []string
 		for _, l := range lines {
 			names = append(names, l.name())
 		}
-		return p.Errf("unknown option %q: %s", name, misuse.Suggest(name, names))
+		return p.Errf("unknown option %q: %s%s", name, missing, misuse.Suggest(name, names))
 	}
 	if !lines[i].repeats {
 		if err := p.Unique(prefix+name, "option", name); err != nil {
@@ -121,6 +129,12 @@ func (p *Parser) line(prefix string, lines []Line) error {
 // assign puts the arguments of a line where they belong.
 func (p *Parser) assign(l Line) error {
 	args := p.RemainingArgs()
+	for _, name := range placeholder.FindAllString(strings.Join(args, " "), -1) {
+		places.Store(name, At(p.Dispenser))
+	}
+	if slices.Contains(args, "") && p.unset() != "" {
+		return p.WrongArguments(l.syntax)
+	}
 	for _, place := range l.into {
 		switch place := place.(type) {
 		case func() error:
