@@ -69,7 +69,7 @@ import (
 func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 	d.Next() // the option's name
 	if existing != nil {
-		return nil, d.Err("duplicate option tollgate")
+		return nil, d.Err("duplicate option tollgate: write all of its options in one block")
 	}
 	if d.NextArg() {
 		return nil, d.Err("wrong arguments: write tollgate { ... }")
@@ -78,6 +78,9 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 	p.Lines[""] = block.At(d)
 	if err := p.options(); err != nil {
 		return nil, err
+	}
+	if len(p.Lines) == 1 {
+		return nil, d.Err("no options: write tollgate { at the end of this line, then the options and }")
 	}
 	_, err := p.app.check(true)
 	if err := p.locate(err); err != nil {
@@ -105,6 +108,9 @@ func parseGate(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 func refuseOptions(h httpcaddyfile.Helper, hasNot, hint string) error {
 	h.Next() // the directive's name
 	name := h.Val()
+	if h.Option("tollgate") == nil {
+		return h.WrapErr(errNoOption)
+	}
 	if h.NextArg() || h.NextBlock(0) || block.RefuseEmpty(h.Dispenser) != nil {
 		return h.Errf("the directive %s has %s: all options belong to the global option tollgate%s", name, hasNot, hint)
 	}

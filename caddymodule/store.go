@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
 )
 
@@ -66,7 +66,7 @@ func checkStore(name string) error {
 	case name == "redis":
 		return mistake("store", "this Caddy has no store %q: build one with xcaddy build --with github.com/caddy-tollgate/tollgate/caddymodule/redis", name)
 	}
-	return mistake("store", "unknown store %q: use %s", name, strings.Join(known, ", "))
+	return mistake("store", "unknown store %q: %s", name, misuse.Suggest(name, known))
 }
 
 // loadStore provisions the store of a configuration.

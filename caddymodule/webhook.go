@@ -38,7 +38,7 @@ func (w *Webhook) check(written bool) error {
 		return nil
 	}
 	errs := []error{w.checkURL()}
-	if !written || !strings.Contains(w.Secret, "{") {
+	if !written || !strings.Contains(w.Secret, "}") {
 		var err error
 		w.key, err = webhookKey(w.Secret)
 		errs = append(errs, err)
@@ -60,12 +60,8 @@ func (w *Webhook) checkURL() error {
 	switch {
 	case w.URL == "":
 		return mistake("webhook", "the URL is required")
-	case err != nil:
-		return mistake("webhook", "the URL cannot be read: write http:// or https://, a host, and a path")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return mistake("webhook", "the URL has the scheme %q: use http or https", u.Scheme)
-	case u.Hostname() == "":
-		return mistake("webhook", "the URL has no host")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return mistake("webhook", "the URL cannot be used: write http:// or https://, a host, and a path")
 	case u.User != nil:
 		return mistake("webhook", "the URL has a user or a password: the receiver verifies the signature instead")
 	}

@@ -18,6 +18,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -46,6 +48,9 @@ var (
 	days   = unit{first: func(d Day) Day { return d }, lookBack: lookBack}
 	months = unit{first: firstOfMonth, lookBack: 31*secondsPerDay + lookBack}
 )
+
+// initial matches the letters that are capitals in the names of most zones.
+var initial = regexp.MustCompile(`(^|[/_-])[a-z]`)
 
 // never is the instant of a transition that does not exist.
 const never = math.MaxInt64
@@ -99,7 +104,12 @@ func New(zone string) (*Calendar, error) {
 	}
 	location, err := time.LoadLocation(zone)
 	if err != nil {
-		return nil, fmt.Errorf("loading the time zone: %w", err)
+		for _, name := range []string{strings.ToUpper(zone), initial.ReplaceAllStringFunc(strings.ToLower(zone), strings.ToUpper)} {
+			if _, unknown := time.LoadLocation(name); unknown == nil {
+				return nil, fmt.Errorf("%w: did you mean %s?", err, name)
+			}
+		}
+		return nil, fmt.Errorf(`%w: use a name of the IANA time zone database, such as "UTC" or "Europe/Berlin"`, err)
 	}
 	return In(location), nil
 }

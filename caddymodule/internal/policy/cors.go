@@ -88,6 +88,8 @@ func checkOrigin(origin string) error {
 	switch {
 	case err != nil || u.Scheme == "" || u.Host == "":
 		return errors.New("write it as browsers send it, such as https://app.example.com")
+	case strings.Contains(u.Host, ","):
+		return errors.New("write spaces between origins, and no comma")
 	case strings.Contains(u.Host, "*"):
 		return errors.New("a part of it cannot be *: list each origin")
 	case u.Scheme+"://"+u.Host != origin:

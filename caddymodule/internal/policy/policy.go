@@ -198,7 +198,7 @@ func (p *Policy) addRoute(method, path string, r Route) error {
 		return err
 	}
 	if r.Endpoint != nil && p.Guard != nil && !p.Guard.Covers(path) {
-		return fmt.Errorf("%s is not below a guard", path)
+		return fmt.Errorf("%s is below no guard: guards are %s", path, p.Guard)
 	}
 	return nil
 }

@@ -41,6 +41,9 @@ func NewGuard(prefixes ...string) (*Guard, error) {
 	return guard, nil
 }
 
+// String lists the prefixes.
+func (g *Guard) String() string { return strings.Join(g.prefixes, ", ") }
+
 // Covers reports whether a decoded path is closed. It ignores case and the
 // parameters of segments (";v=1"): a server that ignores them too would
 // serve "/API/x" and "/api;v=1/x" as paths below the guard. The empty path

@@ -66,6 +66,9 @@ func checkPrefix(prefix string) error {
 	if !strings.HasPrefix(prefix, "/") {
 		return fmt.Errorf("guard %q must begin with a slash%s", prefix, advice(prefixOf(pathIn(prefix))))
 	}
+	if list, comma := strings.CutSuffix(prefix, ","); comma {
+		return fmt.Errorf("guard %q ends with a comma, but guards have spaces between them%s", prefix, advice(prefixOf(list)))
+	}
 	if found := foreign.FindString(prefix); found != "" {
 		return fmt.Errorf("guard %q has %q, but a guard is a prefix without wildcards, expressions and placeholders%s",
 			prefix, strings.TrimPrefix(found, "/"), advice(prefixOf(prefix)))

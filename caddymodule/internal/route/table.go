@@ -214,7 +214,7 @@ func checkPattern(method, path string) error {
 		return err
 	}
 	if scan(path, true) != 0 {
-		return fmt.Errorf("the path cannot match any request: %w", ErrBadPath)
+		return fmt.Errorf(`%w: the path cannot match any request: write it without empty, "." and ".." segments`, ErrBadPath)
 	}
 	return nil
 }
