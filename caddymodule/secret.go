@@ -13,8 +13,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/block"
 )
 
-// newSecret is the next step for a secret of the variable NAME.
-const newSecret = `export NAME=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')`
+// newSecret is the next step for a secret of the variable NAME. It is the same in
+// the JSON of a log: it has no backslash and no quote.
+const newSecret = "export NAME=$(od -An -N32 -tx1 /dev/urandom | tr -dc 0-9a-f)"
 
 // minSecret is the shortest secret, in characters. In hexadecimal digits
 // that is 128 bits, which cannot be guessed.
