@@ -48,11 +48,7 @@ func (s *Service) Login(ctx context.Context, email, password string) (Token, err
 			return Token{}, err
 		}
 	}
-	var key api.IssuedKey
-	err = s.ask(ctx, func(ctx context.Context) (err error) {
-		key, err = s.gate.CreateKey(ctx, c.ID, api.KeyRequest{Kind: "login"})
-		return err
-	})
+	key, err := s.CreateKey(ctx, c.ID, api.KeyRequest{Kind: "login"})
 	if err != nil {
 		return Token{}, refusedLogin(err)
 	}
@@ -64,6 +60,26 @@ func (s *Service) Login(ctx context.Context, email, password string) (Token, err
 	}
 	s.rehash(ctx, c, password)
 	return Token{Secret: key.Token, Lifetime: key.ExpiresAt.Sub(key.CreatedAt)}, nil
+}
+
+// CreateKey creates a key or a login token. An account that is stored here, and
+// that the gate does not know, is made there first: it has plan free. The error
+// for an id that is not stored either is api.ErrNotFound.
+func (s *Service) CreateKey(ctx context.Context, id string, request api.KeyRequest) (key api.IssuedKey, err error) {
+	create := func(ctx context.Context) error {
+		key, err = s.gate.CreateKey(ctx, id, request)
+		return err
+	}
+	if err = s.ask(ctx, create); !errors.Is(err, api.ErrNotFound) {
+		return key, err
+	}
+	switch made := s.Set(ctx, id, api.AccountChange{}); {
+	case made == nil:
+		err = s.ask(ctx, create)
+	case !errors.Is(made, ErrNotFound):
+		err = made
+	}
+	return key, err
 }
 
 // SignIn returns the account with this e-mail and password. Unlike Login it
@@ -144,7 +160,7 @@ func refusedLogin(err error) error {
 		switch refusal.Code {
 		case "plan_required":
 			return ErrPlanRequired
-		case "account_disabled":
+		case "account_disabled", "not_found":
 			return ErrCredentials
 		}
 	}

@@ -147,3 +147,35 @@ func TestLoginRenewsTheHash(t *testing.T) {
 		t.Errorf("the second login: %v", err)
 	}
 }
+
+// TestLoginUnknownToTheGate: the gate has lost a person who has a password. The
+// account is made there with the e-mail, on plan free.
+func TestLoginUnknownToTheGate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.gate.Control.SetPlans(t, api.Plans{
+		Endpoints: []api.Endpoint{{Name: "rates", Method: "GET", Path: "/api/rates/{base}"}},
+		Plans:     []api.Plan{{Name: "free", Limits: map[string]*int64{"rates": new(int64(5))}}},
+	})
+	a := w.add(t, "ada@example.com", "free")
+	for name, do := range map[string]func() error{
+		"a login": func() error { _, err := w.Login(t.Context(), "ada@example.com", password); return err },
+		"a key":   func() error { _, err := w.CreateKey(t.Context(), a.ID, api.KeyRequest{Name: "ci"}); return err },
+	} {
+		if err := w.gate.Client.DeleteAccount(t.Context(), a.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := do(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, err := w.gate.Client.Account(t.Context(), a.ID); err != nil || got.Plan != "free" || got.Label != "ada@example.com" {
+			t.Errorf("%s: the gate has %+v, %v", name, got, err)
+		}
+	}
+	if _, err := w.CreateKey(t.Context(), "acc_other", api.KeyRequest{Name: "ci"}); !errors.Is(err, api.ErrNotFound) {
+		t.Errorf("an id that no person has: got %v", err)
+	}
+	if got := w.atGate(t); len(got) != 1 {
+		t.Errorf("the gate knows %v", got)
+	}
+}

@@ -209,9 +209,7 @@ func (s *site) createKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	if form.Problem != "" {
 		return s.showKeyForm(w, http.StatusUnprocessableEntity, v, form)
 	}
-	issued, err := untilDone(r.Context(), func(ctx context.Context) (api.IssuedKey, error) {
-		return s.Gate.CreateKey(ctx, v.who.ID, request)
-	})
+	issued, err := s.Accounts.CreateKey(r.Context(), v.who.ID, request)
 	if form.refused(err) {
 		return s.showKeyForm(w, http.StatusUnprocessableEntity, v, form)
 	}

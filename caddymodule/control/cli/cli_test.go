@@ -372,6 +372,7 @@ func TestMistakes(t *testing.T) {
 		{"limit set acc_1 convert 5 --until 2126-11-19", "The expiry must be in the future."},
 		{"limit set stranger convert 5", "there is no account with this id or label"},
 		{"key create acc_0123456789abcdefGHIJ --name x", "there is no account with this id or label"},
+		{"key create acc_11 --name x", `there is no account with this id or label: "caddy tollgate account list --search <text>" finds accounts, and "caddy tollgate account set <id> --plan <plan>" makes one`},
 		{"key revoke acc_1 key_x", "The account has no such key."},
 		{"key rotate acc_1 key_x --overlap soon", `invalid --overlap "soon": want a duration`},
 		{"key rotate acc_1 key_x --overlap=", "--overlap has no value"},

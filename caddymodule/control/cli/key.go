@@ -58,12 +58,9 @@ func (t *tool) createKey() *cobra.Command {
 		if request.Limits, err = parseLimits(limits); err != nil {
 			return api.IssuedKey{}, err
 		}
-		account, known, err := resolve(ctx, gate, args[0], false)
-		switch {
-		case err != nil:
+		account, err := accountOf(ctx, gate, args[0])
+		if err != nil {
 			return api.IssuedKey{}, err
-		case !known && api.LooksMade(account): // the gate can create others
-			return api.IssuedKey{}, errUnknownAccount
 		}
 		return gate.CreateKey(ctx, account, request)
 	}, showIssued)

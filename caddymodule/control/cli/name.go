@@ -17,9 +17,11 @@ import (
 // maxNamed is how many accounts an error lists.
 const maxNamed = 10
 
+const noAccount = "there is no account with this id or label"
+
 // The errors do not show the name: it can be an e-mail address.
 var (
-	errUnknownAccount = errors.New("there is no account with this id or label")
+	errUnknownAccount = errors.New(noAccount + `: "caddy tollgate account list --search <text>" finds accounts, and "caddy tollgate account set <id> --plan <plan>" makes one`)
 	errTypingError    = misuse.Errorf("there is no account with this id, which is probably a typing error: --create creates it all the same")
 )
 
@@ -51,7 +53,7 @@ func resolve(ctx context.Context, gate *client.Client, name string, idOnly bool)
 		}
 		return "", false, misuse.Errorf("several accounts have this label: %s; use an id", strings.Join(ids, ", "))
 	case !api.ValidAccount(name):
-		return "", false, fmt.Errorf("%w: %w", errUnknownAccount, api.ErrInvalidAccount)
+		return "", false, fmt.Errorf(noAccount+": %w", api.ErrInvalidAccount)
 	}
 	return name, false, nil
 }

@@ -69,7 +69,7 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 		"LookUpAccount":           func() (any, error) { return c.LookUpAccount(ctx, "acc_1") },
 		"DeleteAccount not_found": func() (any, error) { return nil, c.DeleteAccount(ctx, "acc_2") },
 		"CreateKey name_taken":    func() (any, error) { return c.CreateKey(ctx, "acc_1", request) },
-		"CreateKey plan_required": func() (any, error) { return c.CreateKey(ctx, "stranger", request) },
+		"CreateKey not_found":     func() (any, error) { return c.CreateKey(ctx, "stranger", request) },
 		"CreateKey invalid_request": func() (any, error) {
 			return c.CreateKey(ctx, "acc_1", api.KeyRequest{Name: "x", Abilities: []string{}})
 		},

@@ -195,14 +195,6 @@ func TestDeleteAccount(t *testing.T) {
 	}
 }
 
-// giveFreeAccess lets accounts on plan free have keys.
-func (g *gate) giveFreeAccess(t *testing.T) {
-	t.Helper()
-	config := controltest.Config()
-	config.Plans[0].Limits = controltest.Limits(map[string]int64{"currencies": 10})
-	g.Configure(t, config)
-}
-
 // TestLookUp: a name is an id, or else a label. The lookup changes nothing.
 func TestLookUp(t *testing.T) {
 	t.Parallel()

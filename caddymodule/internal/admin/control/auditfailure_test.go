@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +43,6 @@ func TestStoreFails(t *testing.T) {
 				{"set limit", "PUT", "/tollgate/accounts/acc_1/limits/all/day", `{"limit":1}`, outcome{1, 0}, http.StatusOK, http.StatusOK},
 				{"clear limit", "DELETE", "/tollgate/accounts/acc_1/limits/all/day", "", outcome{1, 0}, http.StatusNoContent, http.StatusNotFound},
 				{"create", "POST", keysPath, `{"name":"cd"}`, outcome{1, 1}, http.StatusCreated, http.StatusConflict},
-				{"create with an account", "POST", "/tollgate/accounts/acc_2/keys", `{"name":"cd"}`, outcome{2, 2}, http.StatusCreated, http.StatusConflict},
 				{"set", "PATCH", keysPath + "/" + key, `{"name":"ce"}`, outcome{1, 0}, http.StatusOK, http.StatusOK},
 				{"rotate", "POST", keysPath + "/" + key + "/rotate", `{"overlap":"1h"}`, outcome{1, 1}, http.StatusCreated, http.StatusConflict},
 				{"revoke", "DELETE", keysPath + "/" + key, "", outcome{1, 1}, http.StatusNoContent, http.StatusNoContent},
@@ -52,9 +50,6 @@ func TestStoreFails(t *testing.T) {
 				{"end logins", "DELETE", "/tollgate/accounts/acc_1/logins", "", outcome{1, 0}, http.StatusNoContent, http.StatusNoContent},
 				{"delete", "DELETE", "/tollgate/accounts/acc_1", "", outcome{1, 1}, http.StatusNoContent, http.StatusNotFound},
 			} {
-				if call.name == "create with an account" {
-					g.giveFreeAccess(t)
-				}
 				g.Advance(time.Second)
 				state, entries, events := g.state(t), g.entries(t), len(g.Published())
 				check := func(when string, want outcome) {
@@ -100,40 +95,6 @@ func TestResetFails(t *testing.T) {
 	g.refused(t, http.StatusServiceUnavailable, "unavailable", "DELETE", usagePath, "")
 	if used := g.used(t)["convert"]; used != 3 {
 		t.Errorf("used %v, want 3", used)
-	}
-}
-
-// TestFirstKeyRefused: a first key that is refused leaves no account. One that
-// is created makes an account on plan free, if that plan gives access.
-func TestFirstKeyRefused(t *testing.T) {
-	t.Parallel()
-	g := newGate(t)
-	g.refused(t, http.StatusForbidden, "plan_required", "POST", keysPath, `{"name":"ci"}`)
-	g.giveFreeAccess(t)
-	g.refused(t, http.StatusForbidden, "not_entitled", "POST", keysPath, `{"name":"ci","abilities":["convert"]}`)
-	g.refused(t, http.StatusNotFound, "not_found", "GET", "/tollgate/accounts/acc_1", "")
-	if n := g.entries(t); n != 0 {
-		t.Errorf("got %d entries, want none", n)
-	}
-	if key := g.issue(t, `{"name":"ci"}`); !slices.Equal(key.Abilities, []string{"currencies"}) {
-		t.Errorf("got the abilities %q", key.Abilities)
-	}
-	if got := g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1", "")["plan"]; got != "free" {
-		t.Errorf("plan: got %v", got)
-	}
-}
-
-// TestFirstKeyMeanwhile: an account that another request creates while its first
-// key is created keeps its plan.
-func TestFirstKeyMeanwhile(t *testing.T) {
-	t.Parallel()
-	s := new(steps)
-	g := newGateOver(t, s)
-	g.giveFreeAccess(t)
-	s.during = func() { g.account(t, "acc_1", "starter") }
-	g.issue(t, `{"name":"ci"}`)
-	if got := g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1", "")["plan"]; got != "starter" {
-		t.Errorf("plan: got %v", got)
 	}
 }
 

@@ -52,7 +52,7 @@ func (s *server) registerKeys(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "create-key", Method: http.MethodPost, Path: path, Tags: []string{"keys"}, DefaultStatus: http.StatusCreated,
 		Summary: "Create a key or a login token",
-		Description: "Only this answer has the token. An account that does not exist is created on plan free if that plan gives access. " +
+		Description: "Only this answer has the token. It makes no account. " +
 			fmt.Sprintf("An account has at most %d live login tokens: one more ends the oldest.", store.MaxLiveLogins),
 	}, http.StatusForbidden, http.StatusConflict), answer(s, s.createKey))
 	huma.Register(router, operation(huma.Operation{
@@ -110,7 +110,7 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 	}
 	err = with.change(ctx, key.Account, func(a *book.Account) error {
 		if !a.Exists {
-			with.setAccount(ctx, a, api.AccountChange{})
+			return store.ErrNotFound
 		}
 		plan, err := with.entitled(&a.Account)
 		if err != nil {
