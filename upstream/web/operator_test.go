@@ -95,7 +95,7 @@ func TestOperatorActions(t *testing.T) {
 		}
 		entries := w.last(ada.ID, 2)
 		e := entries[0]
-		if e.Action != step.action || e.Target != step.target || e.Reason != reason || e.Actor != (api.Actor{Kind: api.ActorPerson, ID: olga.ID}) || entries[1].ID != before {
+		if e.Action != step.action || e.Target != step.target || e.Reason != reason || e.Actor != (api.Actor{Kind: api.ActorPerson, ID: olga.ID, Label: string(olga.Email)}) || entries[1].ID != before {
 			t.Errorf("%s: got the entries %+v", step.path, entries)
 		}
 		now := p.get(a.location)
@@ -143,14 +143,19 @@ func TestOperatorCredit(t *testing.T) {
 	day := regexp.MustCompile(`type="date" max="([-\d]+)"`).FindStringSubmatch(form.body)[1]
 	for range 2 {
 		a := p.post(at+"/credit", "endpoint", "convert", "calls", "20", "day", day, "id", id, "reason", "their outage")
-		if a.location != at+"?done=credit" {
+		if a.status != http.StatusSeeOther {
 			t.Fatalf("got %d %s", a.status, a.body)
 		}
+		p.get(a.location).has(t, http.StatusOK, `role="status"`, "Given back: 20 of 20 asked.")
 	}
 	p.get(at).has(t, http.StatusOK, "<strong>10</strong> of 1,000 used", ", convert</span><span>20</span>")
 	if e := w.last(ada.ID, 1)[0]; e.Action != api.UsageCredit || e.Reason != "their outage" {
 		t.Errorf("got %+v", e)
 	}
+	a := p.post(at+"/credit", "endpoint", "convert", "calls", "9,999", "day", day, "id", "less", "reason", "r")
+	p.get(a.location).has(t, http.StatusOK, "Given back: 10 of 9,999 asked.")
+	p.post(at+"/credit", "endpoint", "convert", "calls", "1", "day", day, "id", "none", "reason", "r").
+		has(t, http.StatusUnprocessableEntity, "Nothing was given back. All 30 calls of convert on "+day+" were given back before.")
 	p.post(at+"/credit", "endpoint", "convert", "calls", "many", "day", day, "id", "x", "reason", "r").has(t, http.StatusUnprocessableEntity, "whole number")
 	p.post(at+"/credit", "endpoint", "nothing", "calls", "1", "day", day, "id", "x", "reason", "r").has(t, http.StatusUnprocessableEntity, `role="alert"`)
 }

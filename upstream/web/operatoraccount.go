@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -70,7 +72,7 @@ func (s *site) operatorAccount(w http.ResponseWriter, r *http.Request, v *visit)
 		view.Keys.Keys, view.OlderKeys = view.Keys.Keys[:operatorKeys], older
 	}
 	p := v.page(of.Name(), operatorSection, view)
-	p.Notice = cmp.Or(operatorActions[r.URL.Query().Get("done")].Done, p.Notice)
+	p.Notice = cmp.Or(givenBack(log.Audit, r.URL.Query().Get("credit")), operatorActions[r.URL.Query().Get("done")].Done, p.Notice)
 	return s.views.show(w, http.StatusOK, "operatoraccount", p)
 }
 
@@ -91,6 +93,17 @@ func newSheet(of *subject, document api.UsageDocument, overrides []api.Override,
 	}
 	view.Keys.fill(of.visit, keys)
 	return view
+}
+
+// givenBack says what a credit gave, by its entry in the audit log.
+func givenBack(log []api.AuditEntry, id string) string {
+	for _, e := range log {
+		var made api.Credit
+		if json.Unmarshal(e.After, &made) == nil && e.Action == api.UsageCredit && made.ID == id {
+			return "Given back: " + humanize.Comma(made.Credited) + " of " + humanize.Comma(made.Calls) + " asked."
+		}
+	}
+	return ""
 }
 
 // operatorAction is a change that an operator can make to an account.
@@ -178,7 +191,11 @@ func (s *site) action(w http.ResponseWriter, r *http.Request, v *visit) error {
 		case err != nil:
 			return err
 		case f.Link == "":
-			redirect(w, f.Path(), url.Values{"done": {f.Action}})
+			done := url.Values{"done": {f.Action}}
+			if f.Action == "credit" {
+				done.Set("credit", f.Get("id"))
+			}
+			redirect(w, f.Path(), done)
 			return nil
 		}
 	}

@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
@@ -29,6 +29,7 @@ type listView struct {
 	Partial  bool
 	Accounts []*subject
 	Entries  []entryRow
+	Problem  string
 }
 
 // follow sets the address of the next page.
@@ -72,12 +73,15 @@ func (s *site) audit(w http.ResponseWriter, r *http.Request, v *visit) error {
 	ctx, cancel := account.OfCall(r.Context())
 	defer cancel()
 	page, err := s.Gate.Audit(ctx, filter, view.Get("after"), listRows)
-	if err != nil {
+	status := http.StatusOK
+	if refused, _ := errors.AsType[*apierror.Error](err); errors.Is(err, api.ErrNotFound) {
+		status, view.Problem = http.StatusNotFound, refused.Message
+	} else if err != nil {
 		return err
 	}
 	view.Entries = v.entryRows(page.Audit)
 	view.follow(operatorPath+"/audit", page.Next)
-	return s.views.show(w, http.StatusOK, "operatoraudit", v.page("Audit", operatorSection, view))
+	return s.views.show(w, status, "operatoraudit", v.page("Audit", operatorSection, view))
 }
 
 // midnight is when a day begins, or one some days later. The gate refuses what is
@@ -93,37 +97,18 @@ func (v *visit) midnight(text string, later int) string {
 type entryRow struct {
 	api.AuditEntry
 	At      moment
-	Changes []valueChange
+	Changes []api.EntryChange
 }
 
-// valueChange is a member that changed, as text. Without a value it is empty.
-type valueChange struct{ Name, Before, After string }
+// Visit tells whether any person with a portal link can be the actor.
+func (e entryRow) Visit() bool { return e.Reason == portalReason }
 
 func (v *visit) entryRows(entries []api.AuditEntry) (rows []entryRow) {
 	for _, e := range entries {
-		var before, after map[string]json.RawMessage
-		// null leaves its map empty.
-		_, _ = json.Unmarshal(e.Before, &before), json.Unmarshal(e.After, &after)
-		row, all := entryRow{AuditEntry: e, At: v.clock.moment(e.At)}, map[string]json.RawMessage{}
-		maps.Copy(all, before)
-		maps.Copy(all, after)
-		delete(all, "account") // the entry has it
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			if c := (valueChange{name, valueText(before[name]), valueText(after[name])}); c.Before != c.After {
-				row.Changes = append(row.Changes, c)
-			}
-		}
-		rows = append(rows, row)
+		full := func(t time.Time) string { return v.clock.moment(t).Full }
+		rows = append(rows, entryRow{e, v.clock.moment(e.At), e.Changes(full)})
 	}
 	return rows
-}
-
-// valueText returns a JSON value as text, empty for null.
-func valueText(value json.RawMessage) (text string) {
-	if value == nil || json.Unmarshal(value, &text) == nil {
-		return text
-	}
-	return string(value)
 }
 
 // tryView is the page that explains what the gate would answer to a request.

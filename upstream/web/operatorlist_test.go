@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -147,6 +148,31 @@ func TestOperatorAudit(t *testing.T) {
 		t.Error("not newest first, or not escaped")
 	}
 	p.get("/operator/audit?from=tomorrow").has(t, http.StatusBadRequest)
+	for _, unknown := range []string{"account=shop-0009", "actor=stranger", "account=nobody@example.com"} {
+		a := p.get("/operator/audit?" + unknown)
+		if a.has(t, http.StatusNotFound, `role="alert"`, "No account has this id or label"); strings.Contains(a.body, "No changes.") {
+			t.Errorf("%s: no changes", unknown)
+		}
+	}
+	ctx, shop := client.WithActor(t.Context(), olga.ID), []api.Limit{{Endpoint: "convert", Period: "day", Limit: 5}}
+	at := w.gate.Control.Now().Add(90 * 24 * time.Hour)
+	_, err := w.gate.Client.PutAccount(ctx, "shop-0001", api.AccountChange{Label: new("shop@example.com"), Plan: new("starter")})
+	if err == nil {
+		_, err = w.gate.Client.CreateKey(ctx, "shop-0001", api.KeyRequest{Name: "till", Limits: shop, ExpiresAt: &at})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"account=shop@example.com", "actor=" + string(olga.Email), "account=shop-0001"} {
+		a := p.get("/operator/audit?" + query)
+		a.has(t, http.StatusOK, ">shop-0001</a> <bdi>shop@example.com</bdi>", "<bdi>"+olga.ID+"</bdi></a> <bdi>"+string(olga.Email)+"</bdi>", "<bdi>convert 5 a day</bdi>", at.UTC().Format("2 Jan 2006, 15:04:05 MST"))
+		if strings.Contains(a.body, "{&#34;") || strings.Contains(a.body, "[&#34;") {
+			t.Errorf("%s: has JSON", query)
+		}
+	}
+	if w.person().enter(w.portalPath("shop-0001")).makeKey("on a visit"); !strings.Contains(p.get("/operator/audit?account=shop-0001").body, "in a visit by a sign-in link") {
+		t.Error("does not tell the change of a portal visit")
+	}
 }
 
 func TestOperatorTriesARequest(t *testing.T) {

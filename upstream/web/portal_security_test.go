@@ -101,7 +101,7 @@ func TestPortalInTheAuditLog(t *testing.T) {
 		}
 		actions := map[string]bool{}
 		for _, e := range w.last(a.ID, 4) {
-			if actions[e.Action] = true; e.Reason != want || e.Actor != (api.Actor{Kind: api.ActorPerson, ID: a.ID}) {
+			if actions[e.Action] = true; e.Reason != want || e.Actor != (api.Actor{Kind: api.ActorPerson, ID: a.ID, Label: "ada@example.com"}) {
 				t.Errorf("%q: got %+v", want, e)
 			}
 		}

@@ -39,6 +39,7 @@ func operatorStories() map[string]story {
 		"operator-link":            actionStory("link", nil, "", "http://localhost:8080/portal?link="+strings.Repeat("EXAMPLE.", 50)),
 		"operator-try":             tryStory(nil),
 		"operator-try-refused":     tryStory(storyExplanation()),
+		"operator-audit-unknown":   operatorStory("operatoraudit", "Audit", &listView{fields: storyVisit("free").fields(url.Values{"account": {"stranger"}}), Problem: "No account has this id or label, and the audit log has no entry with it. Search the accounts for a part of it."}),
 		"operator-audit":           operatorStory("operatoraudit", "Audit", &listView{fields: storyVisit("free").fields(url.Values{"from": {"2026-11-01"}}), Entries: storyVisit("free").entryRows(storyEntries(hostile, 9)), Next: "/next"}),
 	}
 }
@@ -84,6 +85,12 @@ func storyEntries(text string, n int) (entries []api.AuditEntry) {
 	for i := range n {
 		e := some[i%len(some)]
 		e.At, e.Account, e.Actor = storyTime.Add(-time.Duration(i*i)*time.Hour), "acc_4fTg0Wq1ZrXbL7uKc9Yd", api.Actor{Kind: api.ActorPerson, ID: "acc_0perator0perator012"}
+		if i%4 == 0 {
+			e.Label, e.Actor.Label = text[:min(len(text), 60)], "olga@example.com"
+		}
+		if i == 3 {
+			e.Reason = portalReason
+		}
 		if i == 2 {
 			e.Actor = api.Actor{Kind: api.ActorAdmin, ID: text[:min(len(text), 60)]}
 		}

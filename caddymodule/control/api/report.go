@@ -29,6 +29,8 @@ const (
 type Actor struct {
 	Kind string `json:"kind" enum:"admin,application,person" doc:"admin acts on Caddy's admin endpoint, application with the secret. A person was named by an application."`
 	ID   string `json:"id" doc:"The value of Tollgate-Actor, or empty."`
+	// Label is not in the log.
+	Label string `json:"label,omitempty" doc:"The label that the account of a person has now."`
 }
 
 // The actions of audit entries.
@@ -74,6 +76,7 @@ type AuditEntry struct {
 	Actor   Actor           `json:"actor" doc:"Who made the change."`
 	Action  string          `json:"action" enum:"account.create,account.set,account.delete,key.create,key.set,key.revoke,key.rotate,login.rotate,login.revoke,login.end,limit.set,limit.clear,usage.reset,usage.credit,portal.create,operator.grant,operator.revoke,reset.create" doc:"What was done."`
 	Account string          `json:"account" doc:"The account's id."`
+	Label   string          `json:"label,omitempty" doc:"The label that the account has now. The log does not have it."`
 	Target  string          `json:"target" doc:"What was changed besides the account: the id of a key, the endpoint and period of a limit such as convert/day, an endpoint, or empty."`
 	Reason  string          `json:"reason" doc:"Why, as the person said who made the change. It may be empty."`
 	Before  json.RawMessage `json:"before" doc:"What there was before the change; null if nothing. A key is without its last use."`
@@ -139,7 +142,8 @@ type Credit struct {
 	Endpoint string `json:"endpoint" doc:"The endpoint's name."`
 	Day      string `json:"day" format:"date" doc:"The day of the calls."`
 	Calls    int64  `json:"calls" doc:"How many calls were to be given back."`
-	Credited int64  `json:"credited" doc:"How many were given back: at most those of the day that were not given back before. It can be less than calls."`
+	Called   int64  `json:"called" doc:"How many calls were made on the day, also those that were given back. Later calls can be in it."`
+	Credited int64  `json:"credited" doc:"How many were given back: at most those of the day that were not given back before. It can be less than calls, and is not 0."`
 	Reason   string `json:"reason,omitempty" doc:"Why."`
 }
 

@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -31,7 +27,7 @@ func (t *tool) audit() *cobra.Command {
 		Example: "caddy tollgate audit --account acc_1 --since 2026-11-01",
 	}
 	t.addAccountFilter(c, &account, "Show the changes of this account only")
-	c.Flags().StringVar(&filter.Actor, "actor", "", "Show the changes of the actor with this name or id only")
+	c.Flags().StringVar(&filter.Actor, "actor", "", "Show the changes of this actor only: its name or id, or the label of its account")
 	c.Flags().StringVar(&filter.Since, "since", "", "Show the changes since a date in UTC, for example 2026-11-01, or a time in RFC 3339")
 	c.Flags().StringVar(&filter.Until, "until", "", "Show the changes before a date in UTC or a time")
 	addNumber(c, &limit, "limit", 0, 1, math.MaxInt32, "Show only the last entries, at most this number (default: all)")
@@ -50,7 +46,7 @@ func (t *tool) audit() *cobra.Command {
 				return page.Audit, page.Next, err
 			})
 		}
-		return page, cmp.Or(err, account.check(len(page.Audit)))
+		return page, err
 	}, showAudit)
 	return c
 }
@@ -90,10 +86,18 @@ func checkAudit(c *cobra.Command, filter client.AuditFilter) error {
 func showAudit(table io.Writer, page api.AuditPage) {
 	row(table, "AT", "ACTOR", "ACTION", "ACCOUNT", "TARGET", "REASON", "CHANGE")
 	for _, e := range page.Audit {
-		actor := strings.TrimSpace(e.Actor.Kind + " " + e.Actor.ID)
-		row(table, moment(e.At), actor, e.Action, cmp.Or(e.Account, none), cmp.Or(e.Target, none), cmp.Or(shorten(e.Reason, maxValue), none), cmp.Or(changed(e), none))
+		actor := strings.TrimSpace(e.Actor.Kind + " " + labeled(e.Actor.ID, e.Actor.Label))
+		row(table, moment(e.At), actor, e.Action, cmp.Or(labeled(e.Account, e.Label), none), cmp.Or(e.Target, none), cmp.Or(shorten(e.Reason, maxValue), none), cmp.Or(changed(e), none))
 	}
 	end(table, len(page.Audit))
+}
+
+// labeled returns an id with the label beside it, if there is one.
+func labeled(id, label string) string {
+	if label == "" {
+		return id
+	}
+	return id + " (" + shorten(label, maxValue) + ")"
 }
 
 // The widths of a value and of the column CHANGE, in characters.
@@ -102,71 +106,18 @@ const (
 	maxChange = 160
 )
 
-// unshown has the members that the column CHANGE omits: the other columns
-// have them, or they follow from what is shown.
-var unshown = []string{"account", "created_at", "endpoint", "hint", "kind", "period", "reason"}
-
-// empty has values that are not worth a word in what is new or deleted.
-var empty = []string{none, `""`, "[]", "false"}
-
 // changed formats the members that differ: "name: value" for what is new, and
 // "name: before -> after" otherwise.
 func changed(e api.AuditEntry) string {
-	var before, after map[string]json.RawMessage
-	// A value that is not an object leaves its map nil, as null does.
-	_ = json.Unmarshal(e.Before, &before)
-	_ = json.Unmarshal(e.After, &after)
-	usage := after["usage"]
-	if e.Action == api.AccountDelete {
-		after = nil // nothing is left of the account but its calls
-	}
-	all := map[string]json.RawMessage{}
-	maps.Copy(all, before)
-	maps.Copy(all, after)
 	var texts []string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		was, is := value(name, before[name]), value(name, after[name])
-		switch {
-		case bytes.Equal(before[name], after[name]) || slices.Contains(unshown, name):
-		case name == "id" && (before == nil || after == nil): // it is in TARGET
-		case name == "label_changed": // the log does not have the text
-			texts = append(texts, "label: changed")
-		case before == nil && slices.Contains(empty, is), after == nil && slices.Contains(empty, was):
-		case before == nil:
-			texts = append(texts, name+": "+is)
-		default:
-			texts = append(texts, name+": "+was+" -> "+is)
+	for _, c := range e.Changes(moment) {
+		text := c.Name + ": " + shorten(c.After, maxValue)
+		if string(e.Before) != "null" && c.Name != "label" && c.Name != "called" {
+			text = c.Name + ": " + cmp.Or(shorten(c.Before, maxValue), none) + " -> " + cmp.Or(shorten(c.After, maxValue), none)
 		}
-	}
-	if is := value("usage", usage); usage != nil && !slices.Contains(empty, is) {
-		texts = append(texts, "called: "+is)
+		texts = append(texts, text)
 	}
 	return shorten(strings.Join(texts, ", "), maxChange)
-}
-
-// value formats a member, which is nil if there is none.
-func value(name string, member json.RawMessage) string {
-	switch {
-	case name == "limit" && string(member) == "null":
-		return unlimited
-	case member == nil || string(member) == "null":
-		return none
-	case name == "limits":
-		var limits []api.Limit
-		if err := json.Unmarshal(member, &limits); err == nil {
-			member = json.RawMessage("[" + limitsOf(limits) + "]")
-		}
-	case name == "usage":
-		var usage []api.ClosedUsage
-		if err := json.Unmarshal(member, &usage); err == nil {
-			texts := make([]string, len(usage))
-			for i, u := range usage {
-				texts[i] = fmt.Sprintf("%s %d", u.Endpoint, u.Calls)
-			}
-			member = json.RawMessage("[" + strings.Join(texts, ", ") + "]")
-		}
-	}
-	return shorten(string(member), maxValue)
 }
 
 // shorten cuts a text to a number of characters.

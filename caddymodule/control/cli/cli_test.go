@@ -251,8 +251,8 @@ RECENT CALL           STATUS  METHOD  PATH                      COST  MS   KEY
 	if out := s.ok(t, "usage", "show", "acc_1", "--json"); !strings.HasPrefix(out, `{"account":"acc_1","plan":"business"`) || strings.Contains(out, `"days"`) {
 		t.Errorf("got %s", out)
 	}
-	expect(t, s.ok(t, "usage", "reset", "acc_1", "--endpoint", "convert"), "Gave today's calls of convert back to acc_1.\n")
-	expect(t, s.ok(t, "usage", "reset", "acc_1"), "Gave today's calls of all endpoints back to acc_1.\n")
+	expect(t, s.ok(t, "usage", "reset", "acc_1", "--endpoint", "convert"), "Gave 3 of today's calls of convert back to acc_1.\n")
+	expect(t, s.ok(t, "usage", "reset", "acc_1"), "Nothing changed: no calls of all endpoints count today.\n")
 	if out := s.ok(t, "usage", "show", "acc_1"); !strings.Contains(out, "convert     day     0 ") || !strings.Contains(out, "CREDITED TODAY  CALLS  CREDITED\nconvert         3      3\n") {
 		t.Errorf("after a reset: %s", out)
 	}
@@ -345,7 +345,8 @@ func TestMistakes(t *testing.T) {
 		{"explain GET", `missing argument <target>: "tollgate explain" takes <method> <target>`},
 		{"explain GET api/rates", `invalid <target> "api/rates": want a path that begins with /`},
 		{"explain GET / --account acc_1 --key key_x", "The account has no such key."},
-		{"audit --account stranger", "there is no account with this id or label"},
+		{"audit --account stranger", "No account has this id or label, and the audit log has no entry with it. Search the accounts for a part of it."},
+		{"audit --actor stranger", "No account has this id or label"},
 		{"explain GET / --cost 0", `invalid argument "0" for "--cost" flag: allowed: whole numbers from 1 to 1000000000000000`},
 		{"key create acc_1", "missing flag --name of "},
 		{"key create acc_1 --name ci", "A live key of the account already has this name."},

@@ -75,8 +75,8 @@ func TestExport(t *testing.T) {
 	s.ok(t, "usage", "credit", "acc_2", "batch", "1")
 	s.ok(t, "account", "delete", "acc_2")
 	expect(t, s.ok(t, "usage", "credit", "acc_1", "convert", "2", "--day", "2126-11-30", "--reason", "outage", "--id", "x1"), `
-ACCOUNT  ENDPOINT  DAY         CALLS  CREDITED  ID
-acc_1    convert   2126-11-30  2      2         x1
+ACCOUNT  ENDPOINT  DAY         ASKED  CALLED  CREDITED  ID
+acc_1    convert   2126-11-30  2      3       2         x1
 `)
 	const head = "day,account,endpoint,calls,credited,label,plan,closed\n"
 	const november = head + `2126-11-20,acc_1,batch,7,0,,starter,false
@@ -85,7 +85,7 @@ acc_1    convert   2126-11-30  2      2         x1
 2126-11-20,acc_2,batch,7,0,,starter,true
 2126-11-20,acc_2,currencies,1,0,,starter,true
 `
-	if out := s.ok(t, "audit", "--account", "acc_2"); !strings.HasSuffix(out, `plan: "starter" -> -, called: [batch 6]`+"\n") {
+	if out := s.ok(t, "audit", "--account", "acc_2"); !strings.HasSuffix(out, `plan: starter -> -, called: batch 6`+"\n") {
 		t.Errorf("the audit log of a closed account: %s", out)
 	}
 	expect(t, s.ok(t, "usage", "export", "--month", "2126-11"), november)
@@ -132,8 +132,8 @@ acc_1    convert   2126-11-30  2      2         x1
 	}
 }
 
-// TestCreditOfLess: a credit that gives less back than asked says so, also one that
-// gives nothing back and one of a closed account.
+// TestCreditOfLess: a credit that gives less back than asked says so, also one of a
+// closed account. One that gives nothing back fails.
 func TestCreditOfLess(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -147,12 +147,17 @@ func TestCreditOfLess(t *testing.T) {
 		}
 	}
 	said("", "Ada", "convert", "100", "--json")
-	said("Gave back 400 of 9999 calls: no more calls of convert on 2126-11-20 are left to give back.\n", "Ada", "convert", "9999", "--json")
-	said("Gave back 0 of 1 calls: no more calls of convert on 2126-11-20 are left to give back.\n", "acc_1", "convert", "1")
+	said("Gave back 400 of 9999 calls asked: no more calls of convert on 2126-11-20 were left to give back.\n", "Ada", "convert", "9999", "--json")
+	for call, why := range map[string]string{"convert 1": "All 500 calls of convert on 2126-11-20 were given back before.", "convert 1 --day 2126-11-19": "The account has no calls of convert on 2126-11-19 that count."} {
+		args := append([]string{"usage", "credit", "acc_1"}, strings.Fields(call)...)
+		if out, complaints, err := s.run(t, args...); err == nil || out != "" || complaints != "Error: Nothing was given back. "+why+"\n" {
+			t.Errorf("%s: got %v, %q and %q", call, err, out, complaints)
+		}
+	}
 	s.take(t, "acc_1", "convert", 2)
 	s.ok(t, "account", "delete", "acc_1")
 	said("", "acc_1", "convert", "1", "--id", "one")
-	said("Gave back 1 of 2 calls: no more calls of convert on 2126-11-20 are left to give back.\n", "acc_1", "convert", "2", "--id", "two")
+	said("Gave back 1 of 2 calls asked: no more calls of convert on 2126-11-20 were left to give back.\n", "acc_1", "convert", "2", "--id", "two")
 	if _, complaints, err := s.run(t, "usage", "credit", "acc_2", "convert", "1"); err == nil || !strings.Contains(complaints, "there is no account with this id or label") {
 		t.Errorf("no such account: got %v, %q", err, complaints)
 	}

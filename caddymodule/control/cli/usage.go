@@ -60,7 +60,20 @@ func (t *tool) resetUsage() *cobra.Command {
 		if err != nil {
 			return "", err
 		}
-		return "Gave today's calls of " + what + " back to " + account + ".", gate.ResetUsage(ctx, account, endpoint, reason)
+		now, err := gate.Usage(ctx, account, 0)
+		if err != nil {
+			return "", err
+		}
+		var counted int64
+		for _, e := range now.Endpoints {
+			if endpoint == "" || endpoint == e.Endpoint {
+				counted += e.Used
+			}
+		}
+		if err := gate.ResetUsage(ctx, account, endpoint, reason); err != nil || counted > 0 {
+			return fmt.Sprintf("Gave %d of today's calls of %s back to %s.", counted, what, account), err
+		}
+		return "Nothing changed: no calls of " + what + " count today.", nil
 	})
 	return c
 }
@@ -98,13 +111,13 @@ func (t *tool) creditUsage() *cobra.Command {
 		case errors.Is(err, client.ErrUnreachable):
 			err = fmt.Errorf("%w. If it is not known whether the calls were given back, repeat the command with --id %s", err, credit.ID)
 		case err == nil && made.Credited < made.Calls:
-			_, _ = fmt.Fprintf(c.ErrOrStderr(), "Gave back %d of %d calls: no more calls of %s on %s are left to give back.\n",
+			_, _ = fmt.Fprintf(c.ErrOrStderr(), "Gave back %d of %d calls asked: no more calls of %s on %s were left to give back.\n",
 				made.Credited, made.Calls, plain(made.Endpoint), made.Day)
 		}
 		return made, err
 	}, func(table io.Writer, made api.Credit) {
-		row(table, "ACCOUNT", "ENDPOINT", "DAY", "CALLS", "CREDITED", "ID")
-		row(table, made.Account, made.Endpoint, made.Day, strconv.FormatInt(made.Calls, 10), strconv.FormatInt(made.Credited, 10), made.ID)
+		row(table, "ACCOUNT", "ENDPOINT", "DAY", "ASKED", "CALLED", "CREDITED", "ID")
+		row(table, made.Account, made.Endpoint, made.Day, strconv.FormatInt(made.Calls, 10), strconv.FormatInt(made.Called, 10), strconv.FormatInt(made.Credited, 10), made.ID)
 	})
 	return c
 }

@@ -89,11 +89,11 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 		"ResetUsage":                  func() (any, error) { return nil, c.ResetUsage(ctx, "acc_1", "", "") },
 		"ResetUsage unknown_endpoint": func() (any, error) { return nil, c.ResetUsage(ctx, "acc_1", "a&b=c", "") },
 		"Audit": func() (any, error) {
-			return c.Audit(ctx, client.AuditFilter{Account: "acc_2", NewestFirst: true}, "", 3)
+			return c.Audit(ctx, client.AuditFilter{Account: "acc_1", NewestFirst: true}, "", 3)
 		},
 		"Refused": func() (any, error) { return c.Refused(ctx, 3, "acc_2", "", 3) },
 		"Counts":  func() (any, error) { return c.Counts(ctx, "2126-11-20", "", 3) },
-		"Credit": func() (any, error) {
+		"Credit nothing_to_credit": func() (any, error) {
 			return c.Credit(ctx, "acc_1", api.CreditRequest{Endpoint: "convert", Calls: 1, ID: "credit_1"})
 		},
 		"Note":                   func() (any, error) { return nil, c.Note(ctx, "acc_1", api.OperatorGrant) },

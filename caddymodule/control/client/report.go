@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -48,7 +49,7 @@ func (c *Client) ResetUsage(ctx context.Context, account, endpoint, reason strin
 }
 
 // Credit gives calls back. A request that is repeated with the same ID gives
-// nothing back again.
+// nothing back again: it returns what the first one gave.
 func (c *Client) Credit(ctx context.Context, account string, credit api.CreditRequest) (api.Credit, error) {
 	return ofAccount[api.Credit](ctx, c, http.MethodPost, account, "/credits", nil, credit)
 }
@@ -67,9 +68,9 @@ func (c *Client) Note(ctx context.Context, account, action string) error {
 
 // AuditFilter selects entries of the audit log. Its zero value selects all.
 type AuditFilter struct {
-	Account string
-	// Actor is the id of an actor.
-	Actor string
+	// Account and Actor are the id or the label of an account, or another name of
+	// an actor. The error for an unknown one is api.ErrNotFound.
+	Account, Actor string
 	// Since and Until are times in RFC 3339 or dates, such as 2026-11-20. An
 	// entry at Until is not selected.
 	Since, Until string
@@ -81,6 +82,17 @@ type AuditFilter struct {
 // oldest first unless the filter says otherwise. Limit 0 is the default of the
 // gate.
 func (c *Client) Audit(ctx context.Context, filter AuditFilter, after string, limit int) (api.AuditPage, error) {
+	for _, name := range []*string{&filter.Account, &filter.Actor} {
+		if strings.Contains(*name, "@") { // no e-mail address is in a URL
+			found, err := c.LookUpAccount(ctx, *name)
+			if err != nil {
+				return api.AuditPage{}, err
+			}
+			if len(found) == 1 {
+				*name = found[0].Account
+			}
+		}
+	}
 	query := pageQuery(after, limit, "account", filter.Account, "actor", filter.Actor, "since", filter.Since, "until", filter.Until)
 	if filter.NewestFirst {
 		query.Set("order", "desc")

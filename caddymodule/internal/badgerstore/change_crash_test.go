@@ -99,7 +99,7 @@ func numberedHash(account string, number int) token.Hash {
 
 // lastEntry returns the target of the last entry of an account, empty for none.
 func lastEntry(ctx context.Context, s badgerstore.TestStore, id string) (string, error) {
-	list, err := s.ListEntries(ctx, book.EntryFilter{Account: id, NewestFirst: true}, store.EntryID{}, 1)
+	list, err := s.ListEntries(ctx, book.EntryFilter{Accounts: []string{id}, NewestFirst: true}, store.EntryID{}, 1)
 	if err != nil || len(list) == 0 {
 		return "", err
 	}

@@ -117,11 +117,11 @@ func TestScanWithoutClient(t *testing.T) {
 	}
 	for name, scan := range map[string]func(context.Context) error{
 		"entries": func(ctx context.Context) error {
-			_, err := s.ListEntries(ctx, book.EntryFilter{Account: "acc_2"}, store.EntryID{}, 1)
+			_, err := s.ListEntries(ctx, book.EntryFilter{Accounts: []string{"acc_2"}}, store.EntryID{}, 1)
 			return err
 		},
 		"last entries": func(ctx context.Context) error {
-			_, err := s.ListEntries(ctx, book.EntryFilter{Account: "acc_2", NewestFirst: true}, store.EntryID{}, 1)
+			_, err := s.ListEntries(ctx, book.EntryFilter{Accounts: []string{"acc_2"}, NewestFirst: true}, store.EntryID{}, 1)
 			return err
 		},
 		"keys": func(ctx context.Context) error {

@@ -31,7 +31,7 @@ func wantCounted(t testing.TB, s *gate, account string) (changes int) {
 	t.Helper()
 	a, err := s.Get(t.Context(), account)
 	check(t, err)
-	list, err := s.ListEntries(t.Context(), book.EntryFilter{Account: account}, store.EntryID{}, 1<<20)
+	list, err := s.ListEntries(t.Context(), book.EntryFilter{Accounts: []string{account}}, store.EntryID{}, 1<<20)
 	check(t, err)
 	for i, e := range list {
 		if e.Target != strconv.Itoa(i+1) {

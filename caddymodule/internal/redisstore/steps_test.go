@@ -57,7 +57,7 @@ func NextPlan(s *Store) func(*book.Account) error {
 // recorded returns the targets of the entries of an account in the log.
 func recorded(t *testing.T, b *book.Book, account string) (targets []string) {
 	t.Helper()
-	list, err := b.ListEntries(t.Context(), book.EntryFilter{Account: account}, store.EntryID{}, 10_000)
+	list, err := b.ListEntries(t.Context(), book.EntryFilter{Accounts: []string{account}}, store.EntryID{}, 10_000)
 	must(t, err)
 	for _, e := range list {
 		targets = append(targets, e.Target)

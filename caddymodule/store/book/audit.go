@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -14,8 +15,8 @@ const entriesPerRead = 100
 
 // EntryFilter selects entries of the audit log. Its zero value selects all.
 type EntryFilter struct {
-	// Account and Actor are ids, empty for all.
-	Account, Actor string
+	// Accounts and Actors are ids, none for all.
+	Accounts, Actors []string
 	// Since is the time of the first entry, and Until that of the first one that
 	// is not selected. Zero: none.
 	Since, Until time.Time
@@ -25,7 +26,7 @@ type EntryFilter struct {
 
 func (f EntryFilter) selects(e store.Entry) bool {
 	return !e.At.Before(f.Since) && (f.Until.IsZero() || e.At.Before(f.Until)) &&
-		(f.Account == "" || f.Account == e.Account) && (f.Actor == "" || f.Actor == e.ActorID)
+		(len(f.Accounts) == 0 || slices.Contains(f.Accounts, e.Account)) && (len(f.Actors) == 0 || slices.Contains(f.Actors, e.ActorID))
 }
 
 // ListEntries returns up to limit entries of the audit log: those that the filter

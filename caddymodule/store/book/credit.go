@@ -1,6 +1,7 @@
 package book
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -16,6 +17,9 @@ import (
 // ErrOtherCredit means that the id of a credit is that of another credit.
 var ErrOtherCredit = errors.New("another credit has this id")
 
+// ErrNothingLeft means that a credit would give nothing back.
+var ErrNothingLeft = errors.New("no calls are left to give back")
+
 // Credit gives back calls of an endpoint on a day.
 type Credit struct {
 	Day      calendar.Day `cbor:"1,keyasint" json:"day"`
@@ -25,6 +29,9 @@ type Credit struct {
 	// Credited is how many were given back: at most those that were counted
 	// and not credited yet. Book.Credit sets it.
 	Credited int64 `cbor:"4,keyasint" json:"credited"`
+	// Called is how many calls were made, also those that were given back.
+	// Book.Credit sets it. It is not stored.
+	Called int64 `cbor:"-" json:"-"`
 }
 
 // The rows of credits in an account's space. They stay when the account is closed,
@@ -49,9 +56,10 @@ func totalsOn(day calendar.Day) string { return totalPrefix + " " + day.String()
 // Credit gives calls of one day back in all limits, those of keys included.
 // Paces do not change. A credit with an id that the account had before is made
 // once: the result is the same credit again, or ErrOtherCredit if it was for
-// another endpoint or number of calls; the day of the first one counts. Without
-// an id, several credits can be made at once. record is called in the step that
-// makes the credits, not for a repetition. The error is store.ErrNotFound
+// another endpoint or number of calls; the day of the first one counts. A credit
+// with an id that would give nothing back is not made: it is returned with
+// ErrNothingLeft. Without an id, several credits can be made at once. record is
+// called in the step that makes the credits, not for a repetition. The error is store.ErrNotFound
 // without an account, unless one with the id was closed and has called.
 //
 // The calls of closed accounts with the id are given back as well, after those of
@@ -74,7 +82,8 @@ func (b *Book) Credit(ctx context.Context, at time.Time, account, id string, cre
 }
 
 // Reset is Credit for all that an account used of an endpoint on a day, or of all
-// endpoints if endpoint is empty. It has no calls of closed accounts.
+// endpoints if endpoint is empty. It has no calls of closed accounts. Without calls
+// that count it does nothing.
 func (b *Book) Reset(ctx context.Context, at time.Time, account, endpoint string, day calendar.Day, record func(a *Account, made []Credit)) error {
 	if _, err := b.Get(ctx, account); err != nil {
 		return err
@@ -85,11 +94,16 @@ func (b *Book) Reset(ctx context.Context, at time.Time, account, endpoint string
 	}
 	var credits []Credit
 	for _, c := range counts {
-		if endpoint == "" || c.Endpoint == endpoint {
+		if c.Used > 0 && (endpoint == "" || c.Endpoint == endpoint) {
 			credits = append(credits, Credit{Day: day, Endpoint: c.Endpoint, Calls: c.Used})
 		}
 	}
-	_, err = b.Credit(ctx, at, account, "", credits, record)
+	if len(credits) == 0 {
+		return nil
+	}
+	if _, err = b.Credit(ctx, at, account, "", credits, record); errors.Is(err, ErrNothingLeft) {
+		return nil // another reset was faster
+	}
 	return err
 }
 
@@ -114,13 +128,20 @@ func (b *Book) credit(ctx context.Context, at time.Time, account, id string, cre
 	case repeated && (len(made) != 1 || made[0].Endpoint != before.Endpoint || made[0].Calls != before.Calls):
 		return nil, ErrOtherCredit
 	case repeated:
-		return []Credit{before}, b.moveCredits(ctx, a, totalsOn(before.Day))
+		made = []Credit{before}
+		if _, err := b.setCalled(ctx, account, made); err != nil {
+			return nil, err
+		}
+		return made, b.moveCredits(ctx, a, totalsOn(before.Day))
 	case len(made) == 0:
 		return nil, nil
 	}
 	writes, err := b.addToTotals(ctx, at, account, made)
 	if err != nil {
 		return nil, err
+	}
+	if id != "" && made[0].Credited == 0 {
+		return made, cmp.Or(b.moveCredits(ctx, a, totalsOn(made[0].Day)), ErrNothingLeft)
 	}
 	if id != "" {
 		row := Row{Key: creditPrefix + id, Value: encode(made[0]), Expires: at.AddDate(0, 0, store.CountsFor)}
@@ -196,33 +217,42 @@ func (b *Book) addToTotals(ctx context.Context, at time.Time, account string, cr
 	if err != nil {
 		return nil, err
 	}
-	counts, err := b.CountsOfAccounts(ctx, []string{account}, day, day)
+	credited, err := b.setCalled(ctx, account, credits)
 	if err != nil {
 		return nil, err
 	}
 	for i := range credits {
-		c := &credits[i]
-		var total, used, credited int64
+		c, total := &credits[i], int64(0)
 		if rows[i].Value != nil {
 			if err := decode(rows[i].Value, &total); err != nil {
 				return nil, err
 			}
 		}
-		for _, n := range counts {
-			switch {
-			case n.Endpoint != c.Endpoint:
-			case n.Key == store.Credited || n.Key == store.ClosedCredited:
-				credited += n.Used
-			default:
-				used += n.Used
-			}
-		}
-		total = max(total, credited)
-		c.Credited = min(c.Calls, max(0, used+credited-total))
+		total = max(total, credited[i])
+		c.Credited = min(c.Calls, max(0, c.Called-total))
 		row := Row{Key: keys[i], Value: encode(total + c.Credited), Expires: at.AddDate(0, 0, store.CountsFor+2)}
 		writes = append(writes, Write{Row: row, Check: true, Old: rows[i].Value})
 	}
 	return writes, nil
+}
+
+// setCalled sets Called of credits of a day, and returns how many of these calls
+// the counters have as credited.
+func (b *Book) setCalled(ctx context.Context, account string, credits []Credit) (credited []int64, err error) {
+	counts, err := b.CountsOfAccounts(ctx, []string{account}, credits[0].Day, credits[0].Day)
+	credited = make([]int64, len(credits))
+	for i := range credits {
+		for _, n := range counts {
+			if n.Endpoint != credits[i].Endpoint {
+				continue
+			}
+			credits[i].Called += n.Used
+			if n.Key == store.Credited || n.Key == store.ClosedCredited {
+				credited[i] += n.Used
+			}
+		}
+	}
+	return credited, err
 }
 
 // moveCredits moves the counts of the credits in the totals with a prefix. Those

@@ -259,12 +259,12 @@ func TestEntries(t *testing.T) {
 	}
 	ctx, all := t.Context(), store.EntryID{}
 	for want, got := range map[string][]string{
-		"[7 107 207 307]": targets(b.ListEntries(ctx, book.EntryFilter{Account: "acc_7"}, all, 9)),
-		"[7 107]":         targets(b.ListEntries(ctx, book.EntryFilter{Account: "acc_7"}, all, 2)),
-		"[307 207]":       targets(b.ListEntries(ctx, book.EntryFilter{Account: "acc_7", NewestFirst: true}, all, 2)),
+		"[7 107 207 307]": targets(b.ListEntries(ctx, book.EntryFilter{Accounts: []string{"acc_7"}}, all, 9)),
+		"[7 107]":         targets(b.ListEntries(ctx, book.EntryFilter{Accounts: []string{"acc_7"}}, all, 2)),
+		"[307 207]":       targets(b.ListEntries(ctx, book.EntryFilter{Accounts: []string{"acc_7"}, NewestFirst: true}, all, 2)),
 		"[349 348]":       targets(b.ListEntries(ctx, book.EntryFilter{NewestFirst: true}, all, 2)),
 		"[348 349]":       targets(b.ListEntries(ctx, book.EntryFilter{Since: today.Add(348 * time.Second)}, all, 9)),
-		"[]":              targets(b.ListEntries(ctx, book.EntryFilter{Account: "acc_unknown"}, all, 9)),
+		"[]":              targets(b.ListEntries(ctx, book.EntryFilter{Accounts: []string{"acc_unknown"}}, all, 9)),
 	} {
 		if fmt.Sprint(got) != want {
 			t.Errorf("got entries %q, want %s", got, want)

@@ -146,7 +146,7 @@ func TestRenamed(t *testing.T) {
 		endpoint string
 	}{{today, "convert"}, {b, "change"}} { // once, as it has an id
 		credit := []book.Credit{{Day: creditDay, Endpoint: of.endpoint, Calls: 2}}
-		want := []book.Credit{{Day: creditDay, Endpoint: of.endpoint, Calls: 2, Credited: 2}}
+		want := []book.Credit{{Day: creditDay, Endpoint: of.endpoint, Calls: 2, Credited: 2, Called: 3}}
 		made, err := of.book.Credit(t.Context(), now, "acc_1", "credit_1", credit, func(_ *book.Account, recorded []book.Credit) {
 			if !slices.Equal(recorded, want) {
 				t.Errorf("a credit of %s: recorded %+v", of.endpoint, recorded)

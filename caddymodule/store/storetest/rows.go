@@ -315,7 +315,7 @@ func (s *suite) steps() {
 		return nil
 	}))
 	s.restart()
-	list, err := s.store.ListEntries(s.Context(), book.EntryFilter{Account: "acc_1"}, store.EntryID{}, 100)
+	list, err := s.store.ListEntries(s.Context(), book.EntryFilter{Accounts: []string{"acc_1"}}, store.EntryID{}, 100)
 	if err != nil || len(list) != 3 || list[2].Action != "deleted" {
 		s.Errorf("got entries %+v, %v", list, err)
 	}

@@ -119,7 +119,7 @@ func (s *server) listAccounts(ctx context.Context, with *session, in *listAccoun
 		if err != nil {
 			return api.AccountPage{}, err
 		}
-		if len(page.Accounts) == in.Limit || read > 0 && read%accountsPerRead == 0 && s.isSlow(with) {
+		if len(page.Accounts) == in.Limit || read > 0 && read%accountsPerRead == 0 && s.isSlow(with.now) {
 			page.Next = &last
 			break
 		}

@@ -212,7 +212,7 @@ func TestMeanwhile(t *testing.T) {
 			if got := send(c.slower); got != c.status {
 				t.Errorf("got %d, want %d", got, c.status)
 			}
-			list, err := g.Opened().ListEntries(t.Context(), book.EntryFilter{Account: "acc_1", NewestFirst: true}, store.EntryID{}, 1)
+			list, err := g.Opened().ListEntries(t.Context(), book.EntryFilter{Accounts: []string{"acc_1"}, NewestFirst: true}, store.EntryID{}, 1)
 			if err != nil || len(list) != 1 || !strings.Contains(string(list[0].Before), c.before) {
 				t.Errorf("got the entry %s, %v; want in it %s", list[0].Before, err, c.before)
 			}

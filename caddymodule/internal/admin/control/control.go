@@ -173,8 +173,8 @@ func perform[I any](s *server, do func(context.Context, *session, *I) error) fun
 }
 
 // isSlow tells whether a page of a list has taken so long that it ends early.
-func (s *server) isSlow(with *session) bool {
-	return s.backend.Now().Sub(with.now) > 150*time.Millisecond
+func (s *server) isSlow(since time.Time) bool {
+	return s.backend.Now().Sub(since) > 150*time.Millisecond
 }
 
 // cut returns the rows of a page from a list of one more than its limit, and

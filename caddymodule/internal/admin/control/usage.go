@@ -51,12 +51,12 @@ func (s *server) registerUsage(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "reset-usage", Method: http.MethodDelete, Path: path, Tags: []string{"usage"},
 		Summary:     "Give all calls of today back",
-		Description: "A credit of all calls of today, of one endpoint or of all: they are given back in every limit of a day and of a month, also in those of keys. The count of calls stays. Paces and other days do not change.",
+		Description: "A credit of all calls of today, of one endpoint or of all: they are given back in every limit of a day and of a month, also in those of keys. The count of calls stays. Paces and other days do not change. Without calls that count, nothing changes.",
 	}), perform(s, s.resetUsage))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "credit-usage", Method: http.MethodPost, Path: "/tollgate/accounts/{account}/credits", Tags: []string{"usage"}, DefaultStatus: http.StatusCreated,
 		Summary: "Give calls of a day back",
-		Description: "The calls are given back in every limit of that day and month, also in those of keys, but not more than were made and not given back before. " +
+		Description: "The calls are given back in every limit of that day and month, also in those of keys, but not more than were made and not given back before: if there are none, the answer is 409 nothing_to_credit. " +
 			"The count of calls stays, for bills. Paces do not change. A request that is repeated with the same id gives nothing back again. " +
 			"The calls can be those of closed accounts with the id: calls of the newest account are given back first.",
 	}, http.StatusConflict), answer(s, s.creditUsage))
@@ -111,6 +111,8 @@ func (s *server) creditUsage(ctx context.Context, with *session, in *creditInput
 	switch {
 	case errors.Is(err, book.ErrOtherCredit), err == nil && in.Body.Day != "" && made[0].Day != credit.Day:
 		return api.Credit{}, errOtherCredit
+	case errors.Is(err, book.ErrNothingLeft):
+		return api.Credit{}, nothingLeft(made[0])
 	case err != nil:
 		return api.Credit{}, err
 	}
@@ -130,6 +132,14 @@ func (with *session) checkCalled(ctx context.Context, account string, credit boo
 	return unknownEndpoint(http.StatusBadRequest, credit.Endpoint)
 }
 
+func nothingLeft(c book.Credit) error {
+	why := fmt.Sprintf("The account has no calls of %s on %s that count.", c.Endpoint, c.Day)
+	if c.Called > 0 {
+		why = fmt.Sprintf("All %d calls of %s on %s were given back before.", c.Called, c.Endpoint, c.Day)
+	}
+	return apierror.New(http.StatusConflict, "nothing_to_credit", "Nothing was given back. "+why)
+}
+
 func showCredit(account, id, reason string, c *book.Credit) api.Credit {
-	return api.Credit{ID: id, Account: account, Endpoint: c.Endpoint, Day: c.Day.String(), Calls: c.Calls, Credited: c.Credited, Reason: reason}
+	return api.Credit{ID: id, Account: account, Endpoint: c.Endpoint, Day: c.Day.String(), Calls: c.Calls, Called: c.Called, Credited: c.Credited, Reason: reason}
 }

@@ -89,6 +89,11 @@ func TestResetUsage(t *testing.T) {
 	}
 	g.take(t, "convert", 1)
 	g.must(t, http.StatusNoContent, "DELETE", usagePath, "")
+	before := g.entries(t)
+	g.must(t, http.StatusNoContent, "DELETE", usagePath, "")
+	if got := g.entries(t); got != before {
+		t.Errorf("a reset of nothing has %d entries in the audit log", got-before)
+	}
 	want["convert"], want["batch"] = 0, 0
 	if diff := cmp.Diff(want, g.used(t)); diff != "" {
 		t.Errorf("after all endpoints (-want +got):\n%s", diff)
@@ -141,7 +146,7 @@ func TestCredit(t *testing.T) {
 	credit := func(body string, want float64) string {
 		t.Helper()
 		made := g.must(t, http.StatusCreated, "POST", path, body)
-		if made["credited"] != want || made["account"] != "acc_1" || made["endpoint"] != "convert" {
+		if called := map[any]float64{"2126-11-20": 5, "2126-11-21": 8}[made["day"]]; made["called"] != called || made["credited"] != want || made["account"] != "acc_1" || made["endpoint"] != "convert" {
 			t.Errorf("%s: got %v, want %v credited", body, made, want)
 		}
 		return made["id"].(string)
@@ -158,7 +163,23 @@ func TestCredit(t *testing.T) {
 	}
 	credit(`{"endpoint":"convert","calls":9,"day":"2126-11-20"}`, 5) // more than there were
 	credit(`{"endpoint":"convert","calls":9}`, 4)
-	credit(`{"endpoint":"convert","calls":9}`, 0)
+	nothing := func(body, why string) {
+		t.Helper()
+		g.refused(t, http.StatusConflict, "nothing_to_credit", "POST", path, body)
+		if got := g.call(t, "POST", path, body).Body.String(); !strings.Contains(got, why) {
+			t.Errorf("%s: got %s, want %q", body, got, why)
+		}
+	}
+	before := g.entries(t)
+	nothing(`{"endpoint":"convert","calls":9,"id":"two"}`, "All 8 calls of convert on 2126-11-21 were given back before.")
+	nothing(`{"endpoint":"batch","calls":9,"id":"three"}`, "The account has no calls of batch on 2126-11-21 that count.")
+	if got := g.entries(t); got != before {
+		t.Errorf("credits of nothing have %d entries in the audit log", got-before)
+	}
+	g.take(t, "batch", 1)
+	if made := g.must(t, http.StatusCreated, "POST", path, `{"endpoint":"batch","calls":9,"id":"three"}`); made["credited"] != 1.0 {
+		t.Errorf("once there are calls: got %v", made)
+	}
 	g.take(t, "gone", 2)
 	if made := g.must(t, http.StatusCreated, "POST", path, `{"endpoint":"gone","calls":1}`); made["credited"] != 1.0 {
 		t.Errorf("a credit of an endpoint that the configuration does not have any more: got %v", made)
@@ -175,7 +196,7 @@ func TestCredit(t *testing.T) {
 		row := row.(map[string]any)
 		got = append(got, fmt.Sprint(row["day"], " ", row["endpoint"], " ", row["calls"], " ", row["credited"]))
 	}
-	if want := "2126-11-20 convert 5 5, 2126-11-21 convert 8 8, 2126-11-21 gone 2 1, 2126-11-22 convert 1 0"; strings.Join(got, ", ") != want {
+	if want := "2126-11-20 convert 5 5, 2126-11-21 batch 1 1, 2126-11-21 convert 8 8, 2126-11-21 gone 2 1, 2126-11-22 convert 1 0"; strings.Join(got, ", ") != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -245,7 +266,7 @@ func TestCreditOfClosed(t *testing.T) {
 	credit(`{"endpoint":"convert","calls":100}`, 7)
 	export("10 10 business true, 3 3 starter true")
 	var actions []string
-	entries, err := g.Opened().ListEntries(t.Context(), book.EntryFilter{Account: "acc_1"}, store.EntryID{}, 100)
+	entries, err := g.Opened().ListEntries(t.Context(), book.EntryFilter{Accounts: []string{"acc_1"}}, store.EntryID{}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
