@@ -25,6 +25,14 @@ TOLLGATE_CONTACT, TOLLGATE_RATES, CADDY_ADMIN.
 TEXT
 }
 
+# misuse refuses a command line.
+misuse() {
+	echo "xcaddy.sh: $1" >&2
+	usage | sed '/^$/q' >&2
+	echo 'Run "./xcaddy.sh --help" for help.' >&2
+	exit 2
+}
+
 cd "$(dirname "$0")"
 
 # version prints what both programs and the package say: TOLLGATE_VERSION, or the
@@ -134,12 +142,12 @@ run() {
 	[ "$upstream" = bin/upstream ] || listener=
 	TOLLGATE_SIGNUP=${TOLLGATE_SIGNUP:-off}
 	mkdir -p bin
+	echo "Building (some minutes the first time)"
 	CGO_ENABLED=0 go run -trimpath ./tools/ports "TOLLGATE_ADDRESS=$TOLLGATE_ADDRESS" "TOLLGATE_CONTROL=$TOLLGATE_CONTROL" "TOLLGATE_UPSTREAM=$listener" \
 		"CADDY_ADMIN=${CADDY_ADMIN-localhost:2019}" 2>bin/ports.log || {
 		grep -v '^exit status ' bin/ports.log >&2
 		exit 1
 	}
-	echo "Building (some minutes the first time)"
 	build
 	(umask 077 && mkdir -p "$TOLLGATE_DATA")
 	TOLLGATE_SECRET=${TOLLGATE_SECRET:-$(keep secret random)}
@@ -369,8 +377,11 @@ check() {
 }
 
 case "${1:-}" in
-build) build ;;
-package) package ;;
+build | package)
+	[ $# = 1 ] || misuse "unexpected argument \"$2\": $1 takes none"
+	"$1"
+	;;
+--help | -h | help) usage ;;
 run)
 	upstream=bin/upstream caddyfile=Caddyfile verbose=
 	shift
@@ -378,10 +389,7 @@ run)
 		case "$flag" in
 		--one-process) upstream='bin/caddy upstream' caddyfile=examples/one-process.Caddyfile ;;
 		--verbose) verbose=1 ;;
-		*)
-			usage >&2
-			exit 2
-			;;
+		*) misuse "unknown flag \"$flag\": run takes --one-process, --verbose" ;;
 		esac
 	done
 	run "$caddyfile"
@@ -397,10 +405,7 @@ test)
 		check -timeout 4h -tags long
 		fuzz
 		;;
-	*)
-		usage >&2
-		exit 2
-		;;
+	*) misuse "unexpected argument \"$2\": test takes --long" ;;
 	esac
 	;;
 bench)
@@ -415,8 +420,5 @@ bench)
 	build
 	exec go run ./tools/bench "$@"
 	;;
-*)
-	usage >&2
-	exit 2
-	;;
+*) misuse "${1:+unknown command \"$1\": }use build, package, run, test, bench" ;;
 esac

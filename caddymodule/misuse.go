@@ -16,7 +16,7 @@ const exitMisuse = 2
 // of package misuse. Caddy exits with 1 after every other error.
 func ExitOnMisuse(c *cobra.Command) {
 	// Commands inherit it.
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misused(c, misuse.Flag(err)) })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misused(c, misuse.Flag(c, err)) })
 	exitOnMisuse(c)
 }
 

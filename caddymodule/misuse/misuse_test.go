@@ -20,14 +20,17 @@ func TestMessages(t *testing.T) {
 	}{
 		{"copy <from> <to>", "a b", ""},
 		{"copy <from> <to>", "a", `missing argument <to>: "copy" takes <from> <to>`},
-		{"copy <from> <to> --force", "a b c d", `unexpected argument "c": "copy" takes <from> <to>`},
+		{"copy <from> <to> --force", "a b c d", `unexpected argument "c": "copy" takes <from> <to>; its flags are --force`},
+		{"copy <from> <to>", "a b true --force", `unexpected argument "true": "copy" takes <from> <to>; write --force=true`},
+		{"copy <from> <to>", "a -5", `invalid number -5: no number is negative here; "copy" takes <from> <to>`},
+		{"copy <from> <to>", "a b --forse", "unknown flag: --forse: did you mean --force?"},
 		{"list", "--force=maybe", `invalid argument "maybe" for "--force" flag: allowed: true, false`},
 	} {
 		t.Run(test.use+" "+test.args, func(t *testing.T) {
 			t.Parallel()
 			c := &cobra.Command{Use: test.use, Args: misuse.Arguments(strings.Count(test.use, "<")), Run: func(*cobra.Command, []string) {}}
 			c.Flags().Bool("force", false, "")
-			c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse.Flag(err) })
+			c.SetFlagErrorFunc(misuse.Flag)
 			c.SetOut(io.Discard)
 			c.SetErr(io.Discard)
 			c.SetArgs(strings.Fields(test.args))

@@ -13,7 +13,7 @@ import (
 // has succeeded and the content is on the disk. It replaces no file.
 func NewFile(path string, write func(draft *os.File) error) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("writing %s: %w", path, cmp.Or(err, fs.ErrExist))
+		return fmt.Errorf("writing %s: %w; choose another name", path, cmp.Or(err, fs.ErrExist))
 	}
 	return writeFile(path, write, publish)
 }

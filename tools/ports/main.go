@@ -1,4 +1,5 @@
-// Command ports fails if a program already listens on one of its arguments.
+// Command ports fails if a setting of the environment is invalid, so that this is
+// known before a build, or if a program already listens on one of its arguments.
 // Each is the name of a setting, "=" and its value: addresses with commas
 // between them, those of TOLLGATE_ADDRESS as in a Caddyfile. Caddy would share
 // a port with another Caddy without an error, and the kernel would distribute
@@ -15,11 +16,24 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
 
 func run(arguments []string, stderr io.Writer) (status int) {
+	var s app.Settings
+	for _, setting := range s.All() {
+		*setting.Value = os.Getenv(setting.Variable())
+	}
+	if _, err := s.Parse(); err != nil {
+		if invalid, ok := errors.AsType[*app.OptionError](err); ok {
+			invalid.Option = "TOLLGATE_" + strings.ToUpper(invalid.Option)
+		}
+		fmt.Fprintln(stderr, err)
+		status = 1
+	}
 	for _, argument := range arguments {
 		name, addresses, _ := strings.Cut(argument, "=")
 		for address := range strings.SplitSeq(addresses, ",") {

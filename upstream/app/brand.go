@@ -52,7 +52,7 @@ func parseContact(text string) (web.Contact, error) {
 	if text == "" {
 		return web.Contact{}, nil
 	}
-	if email, err := account.ParseEmail(text); err == nil {
+	if email, err := account.ParseEmail(strings.TrimPrefix(text, "mailto:")); err == nil {
 		link := url.URL{Scheme: "mailto", Opaque: url.PathEscape(string(email))}
 		return web.Contact{URL: link.String(), Text: string(email)}, nil
 	}

@@ -41,6 +41,7 @@ func TestContact(t *testing.T) {
 		"":                               {},
 		"https://example.com/help?a=b#c": {URL: "https://example.com/help?a=b#c", Text: "example.com/help"},
 		"Help@Example.com":               {URL: "mailto:help@example.com", Text: "help@example.com"},
+		"mailto:help@example.com":        {URL: "mailto:help@example.com", Text: "help@example.com"},
 		"a%b?c=d&e+f@example.com":        {URL: "mailto:a%25b%3Fc=d&e+f@example.com", Text: "a%b?c=d&e+f@example.com"},
 	} {
 		if got, err := parseContact(text); got != want || err != nil {
@@ -49,7 +50,7 @@ func TestContact(t *testing.T) {
 	}
 	for _, text := range []string{
 		"javascript:alert(1)", "JavaScript:alert(1)//@example.com", "data:text/html,x", "//example.com", "/help", "help", "https://", "https:example.com",
-		"https://:443", "https://u:hunter2@example.com", "mailto:help@example.com", "https://exam ple.com", "https://example.com/\n", "+49 221 1234",
+		"https://:443", "https://u:hunter2@example.com", "mailto:help", "mailto:help@example.com?subject=x", "https://exam ple.com", "https://example.com/\n", "+49 221 1234",
 		"https://example.com/" + strings.Repeat("x", maxContact),
 	} {
 		shown := fmt.Sprintf(" %q", text)

@@ -37,8 +37,8 @@ an account is disabled. If the gate is unreachable, only set-password and
 reset-link change anything.
 
 The commands work while the currency API runs.`,
-		Args: cobra.NoArgs,
-		RunE: needCommand,
+		Args: cobra.ArbitraryArgs,
+		RunE: misuse.Command,
 	}
 	group.AddCommand(accountAdd(gate), accountSet(gate), accountList(gate), accountShow(gate), accountSetPassword(gate), accountDelete(gate))
 	group.AddCommand(accountSetPlan(gate), accountSetDisabled(gate, true), accountSetDisabled(gate, false))
@@ -91,7 +91,7 @@ func accountAdd(gate Gate) *cobra.Command {
 	var email, plan string
 	var generate bool
 	c := &cobra.Command{
-		Use:   "add <email> --plan <plan>",
+		Use: "add <email> --plan <plan>", SuggestFor: []string{"create", "new"},
 		Short: "Create an account and print its id",
 		Long: `Create an account and print its id on a line of its own.
 
@@ -115,6 +115,9 @@ second line.`,
 			}
 			return s.withAccounts(c, gate, func(accounts *account.Service) error {
 				added, err := accounts.Add(c.Context(), address, password, plan)
+				if errors.Is(err, account.ErrEmailTaken) {
+					err = fmt.Errorf("%w; account set changes it", err)
+				}
 				if err != nil {
 					return fmt.Errorf("adding account: %w", err)
 				}
@@ -301,6 +304,7 @@ func accountDelete(gate Gate) *cobra.Command {
 		}
 		return accounts.Delete(c.Context(), id)
 	})
+	c.SuggestFor = []string{"remove", "rm"}
 	c.Long += " Its counts stay in bills. On a terminal it asks first, unless --yes is set."
 	ask = terminal.Ask(c)
 	return c
@@ -322,6 +326,9 @@ func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *a
 				a, err := find(c.Context(), accounts, args[0])
 				if err == nil {
 					err = change(c, accounts, a.ID)
+				}
+				if errors.Is(err, account.ErrNotFound) {
+					err = fmt.Errorf("%w; account list has all", err)
 				}
 				if err != nil {
 					return fmt.Errorf("account %s: %w", name, err)

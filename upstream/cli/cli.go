@@ -55,7 +55,7 @@ type Gate struct {
 
 // Add adds the commands account, backup and rates to a command of another program.
 func Add(c *cobra.Command, gate Gate) {
-	c.Args, c.RunE = cobra.NoArgs, needCommand
+	c.Args, c.RunE = cobra.ArbitraryArgs, misuse.Command
 	c.AddCommand(accountCommand(gate), backupCommand(), ratesCommand())
 }
 
@@ -70,7 +70,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		DisableFlagsInUseLine: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse.Flag(err) })
+	root.SetFlagErrorFunc(misuse.Flag)
 	serve := serveCommand()
 	root.Long = fmt.Sprintf(about, listSettings(serve))
 	root.AddCommand(serve, versionCommand(), terminal.Manpage())
@@ -94,17 +94,6 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "\nUsage: %s\n\nRun \"%s --help\" for help.\n", command.UseLine(), command.CommandPath())
 	return 2
-}
-
-// needCommand refuses a command that only groups others.
-func needCommand(c *cobra.Command, _ []string) error {
-	var names []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
-	return misuse.Errorf("%s needs a command: %s", c.CommandPath(), strings.Join(names, ", "))
 }
 
 // name is the name of the program. A build of a package sets it with -ldflags -X.

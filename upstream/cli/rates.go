@@ -26,8 +26,8 @@ Central Bank to the day of its release, fixed parities, and indicative rates of
 other currencies. The data directory has the bank's newer rates.
 
 A running server loads the changes of these commands at its next refresh.`,
-		Args: cobra.NoArgs,
-		RunE: needCommand,
+		Args: cobra.ArbitraryArgs,
+		RunE: misuse.Command,
 	}
 	group.AddCommand(ratesStatus(), ratesRefresh(), ratesImport())
 	return group

@@ -121,7 +121,7 @@ func sharedSecret(c *cobra.Command) (string, error) {
 		}
 	}
 	if len([]rune(secret)) < minSecret {
-		return "", fmt.Errorf("the secret has less than %d characters", minSecret)
+		return "", fmt.Errorf("the secret has less than %d characters: set TOLLGATE_SECRET, or put a longer one into its file, such as that of \"openssl rand -hex 32\"", minSecret)
 	}
 	return secret, nil
 }

@@ -18,7 +18,7 @@ func (t *tool) setAccount() *cobra.Command {
 	var plan, label string
 	var disabled, create, known bool
 	c := &cobra.Command{
-		Use: "set <account>", Short: "Creates or changes an account", Args: misuse.Arguments(1),
+		Use: "set <account>", SuggestFor: []string{"create", "add", "new", "change", "update", "set-plan", "enable", "disable"}, Short: "Creates or changes an account", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
 		Long: "Creates an account, or changes only what the flags set. A new account is on plan free and enabled. " +
 			"The command refuses to create an account with an id such as upstream makes, acc_ and 20 letters or digits, because that is probably a typing error. " +
@@ -125,7 +125,7 @@ func (t *tool) showAccount() *cobra.Command {
 
 func (t *tool) linkAccount() *cobra.Command {
 	c := &cobra.Command{
-		Use: "link <account>", Short: "Makes a link that signs a person in to the web pages of an account", Args: misuse.Arguments(1),
+		Use: "link <account>", SuggestFor: []string{"portal"}, Short: "Makes a link that signs a person in to the web pages of an account", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
 		Long: "Prints a link that opens Settings and My usage of the account, without an e-mail and a password. It works once, for 5 minutes. " +
 			"Send it only to a person who may see the account. The audit log has that it was made.",
@@ -142,7 +142,7 @@ func (t *tool) linkAccount() *cobra.Command {
 
 func (t *tool) deleteAccount() *cobra.Command {
 	c := &cobra.Command{
-		Use: "delete <account>", Short: "Deletes an account with all its tokens", Args: misuse.Arguments(1),
+		Use: "delete <account>", SuggestFor: []string{"remove", "rm"}, Short: "Deletes an account with all its tokens", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
 		Long:              "Deletes an account with all its tokens. Its counts stay in bills. On a terminal it asks first, unless --yes is set.",
 	}

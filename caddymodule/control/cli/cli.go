@@ -33,7 +33,7 @@ type Connect func(address string) (*client.Client, error)
 // Add adds the commands and their common flags to parent.
 func Add(parent *cobra.Command, connect Connect) {
 	t := &tool{connect: connect}
-	parent.Args, parent.RunE = cobra.ArbitraryArgs, missing
+	parent.Args, parent.RunE = cobra.ArbitraryArgs, misuse.Command
 	// Few values are files; those say so. The commands below inherit it.
 	parent.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	parent.PersistentFlags().StringVar(&t.address, "address", "", "The address of the running Caddy's admin endpoint")
@@ -77,7 +77,7 @@ func withReason(c *cobra.Command) *cobra.Command {
 
 // group is a command that only has subcommands.
 func group(name, short string) *cobra.Command {
-	return &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: missing}
+	return &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: misuse.Command}
 }
 
 // tool has the common flags.
@@ -114,7 +114,8 @@ func call[T any](t *tool, c *cobra.Command, args []string, do func(ctx context.C
 	}
 	ctx, cancel := context.WithTimeout(client.WithOperator(c.Context()), timeout)
 	defer cancel()
-	return do(ctx, gate, args)
+	result, err = do(ctx, gate, args)
+	return result, advise(ctx, gate, err)
 }
 
 func printJSON(w io.Writer, result any) error {

@@ -24,7 +24,7 @@ func (t *tool) explain() *cobra.Command {
 		Long:    "Explains what the gate would answer to a request: each step, the answer, and what is left of each limit. It counts nothing.",
 		Example: "caddy tollgate explain GET /api/convert/USD/1/EUR --account acc_1",
 	}
-	c.Flags().StringVar(&q.Key, "key", "", "The id of the key that calls")
+	c.Flags().StringVar(&q.Key, "key", "", "The id of the key that calls, or with --account its name")
 	c.Flags().StringVar(&q.Account, "account", "", "The account that calls; without --key, with all abilities of its plan")
 	c.Flags().StringVar(&q.From, "from", "", "The address of the client, for a key with addresses")
 	addNumber(c, &q.Cost, "cost", 1, 1, maxCost, "The number of elements in the body, for an endpoint with cost json")
@@ -43,6 +43,9 @@ func (t *tool) explain() *cobra.Command {
 				return api.Explanation{}, err
 			}
 			q.Account = id
+			if q.Key, err = keyOf(ctx, gate, id, q.Key); err != nil {
+				return api.Explanation{}, err
+			}
 		}
 		return gate.Explain(ctx, q)
 	}, showExplanation)

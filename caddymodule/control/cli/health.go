@@ -26,7 +26,7 @@ func (t *tool) health() *cobra.Command {
 		return state, err
 	}, showHealth)
 	return &cobra.Command{
-		Use: "health", Short: "Tells whether the gate can take calls", Args: misuse.Arguments(0),
+		Use: "health", SuggestFor: []string{"status"}, Short: "Tells whether the gate can take calls", Args: misuse.Arguments(0),
 		Long: "Tells whether the gate can take calls. Exits with status 0 if it is ready, and with 1 if it is not or if Caddy does not answer.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := show(c, args); err != nil {

@@ -32,7 +32,7 @@ func (t *tool) createKey() *cobra.Command {
 	var request api.KeyRequest
 	var limits []string
 	c := &cobra.Command{
-		Use: "create <account>", Short: "Creates a key and shows its token once", Args: misuse.Arguments(1),
+		Use: "create <account>", SuggestFor: []string{"add", "new", "make"}, Short: "Creates a key and shows its token once", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
 		Example:           `caddy tollgate key create acc_1 --name ci --ability convert --ttl 720h --limit "convert 100 day" --from 203.0.113.0/24`,
 	}
@@ -76,9 +76,9 @@ type keyFlags struct {
 func (t *tool) changeKey() *cobra.Command {
 	var flags keyFlags
 	c := &cobra.Command{
-		Use: "set <account> <key-id>", Short: "Changes a key; its token stays the same", Args: misuse.Arguments(2),
+		Use: "set <account> <key>", Short: "Changes a key; its token stays the same", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, keys),
-		Long: "Changes only what the flags set. The flags that are repeatable replace all abilities, limits or addresses of the key. " +
+		Long: "Changes only what the flags set. <key> is the id of the key, or its name. The flags that are repeatable replace all abilities, limits or addresses of the key. " +
 			"The change applies to the key's next call.",
 		Example: `caddy tollgate key set acc_1 key_4kdm2Zq0yT1RbXc7 --limit "convert 100 day" --from 203.0.113.0/24`,
 	}
@@ -89,17 +89,13 @@ func (t *tool) changeKey() *cobra.Command {
 	c.Flags().StringArrayVar(&flags.addresses, "from", nil, "A network or address that calls may come from; repeatable; any removes all")
 	t.completeFlag(c, "ability", abilities)
 	c.MarkFlagsOneRequired("name", "ability", "ttl", "limit", "from")
-	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Key, error) {
+	c.RunE = query(t, ofKey(func(ctx context.Context, gate *client.Client, args []string) (api.Key, error) {
 		change, err := flags.change(c.Flags().Changed)
 		if err != nil {
 			return api.Key{}, err
 		}
-		account, err := accountOf(ctx, gate, args[0])
-		if err != nil {
-			return api.Key{}, err
-		}
-		return gate.ChangeKey(ctx, account, args[1], change)
-	}, showKey)
+		return gate.ChangeKey(ctx, args[0], args[1], change)
+	}), showKey)
 	return c
 }
 
@@ -154,9 +150,9 @@ func (t *tool) listKeys() *cobra.Command {
 
 func (t *tool) revokeKey() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke <account> <key-id>", Short: "Revokes a key", Args: misuse.Arguments(2),
+		Use: "revoke <account> <key>", SuggestFor: []string{"delete", "remove", "rm"}, Short: "Revokes a key", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, keys),
-		RunE: perform(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (string, error) {
+		RunE: perform(t, ofKey(func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			return "Revoked " + plain(args[1]) + ".", gate.RevokeKey(ctx, args[0], args[1])
 		})),
 	}
@@ -165,22 +161,18 @@ func (t *tool) revokeKey() *cobra.Command {
 func (t *tool) rotateKey() *cobra.Command {
 	var rotation api.Rotation
 	c := &cobra.Command{
-		Use: "rotate <account> <key-id>", Short: "Replaces a key with a new one, and shows its token once", Args: misuse.Arguments(2),
+		Use: "rotate <account> <key>", Short: "Replaces a key with a new one, and shows its token once", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, keys),
 		Example:           "caddy tollgate key rotate acc_1 key_4kdm2Zq0yT1RbXc7 --overlap 24h",
-		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
+		RunE: query(t, ofKey(func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
 			if rotation.Overlap == "" {
 				return api.IssuedKey{}, errNoOverlap
 			}
 			if err := checkDuration("overlap", rotation.Overlap); err != nil {
 				return api.IssuedKey{}, err
 			}
-			account, err := accountOf(ctx, gate, args[0])
-			if err != nil {
-				return api.IssuedKey{}, err
-			}
-			return gate.RotateKey(ctx, account, args[1], rotation)
-		}, showIssued),
+			return gate.RotateKey(ctx, args[0], args[1], rotation)
+		}), showIssued),
 	}
 	c.Flags().StringVar(&rotation.Overlap, "overlap", "0s", "How long the old key still works, for example 24h or 7d; 0s ends it at once")
 	return c

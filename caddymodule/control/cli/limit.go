@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +27,7 @@ const unlimited = "unlimited"
 func (t *tool) setLimit() *cobra.Command {
 	var period, until, reason string
 	c := &cobra.Command{
-		Use: "set <account> <endpoint>|all <number>|unlimited", Short: "Overrides a limit of the account's plan, or adds one", Args: misuse.Arguments(3),
+		Use: "set <account> <endpoint>|all <number>|unlimited", SuggestFor: []string{"create", "add"}, Short: "Overrides a limit of the account's plan, or adds one", Args: misuse.Arguments(3),
 		ValidArgsFunction: t.complete(accounts, limited),
 		Long: "Replaces the limit that the account's plan has for that endpoint and period, or adds one; all is the limit of all endpoints together. " +
 			"It applies to the account's next call. It gives no access to an endpoint that the plan does not list. " +
@@ -55,7 +57,7 @@ func (t *tool) setLimit() *cobra.Command {
 		if err != nil {
 			return api.Override{}, err
 		}
-		return gate.SetLimit(ctx, account, args[1], period, request)
+		return gate.SetLimit(ctx, account, orAll(args[1]), period, request)
 	}, func(table io.Writer, o api.Override) { showOverrides(table, []api.Override{o}) })
 	return c
 }
@@ -74,19 +76,33 @@ func (t *tool) listLimits() *cobra.Command {
 func (t *tool) clearLimit() *cobra.Command {
 	var period string
 	c := &cobra.Command{
-		Use: "clear <account> <endpoint>|all", Short: "Removes an override, so that the limit of the plan applies", Args: misuse.Arguments(2),
+		Use: "clear <account> <endpoint>|all", SuggestFor: []string{"delete", "remove", "rm", "reset"}, Short: "Removes an override, so that the limit of the plan applies", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, limited),
 		RunE: perform(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (string, error) {
-			return fmt.Sprintf("Removed the override of %s for each %s of %s.", plain(args[1]), plain(period), plain(args[0])),
-				gate.ClearLimit(ctx, args[0], args[1], period)
+			endpoint := orAll(args[1])
+			err := gate.ClearLimit(ctx, args[0], endpoint, period)
+			if errors.Is(err, api.ErrNotFound) {
+				err = fmt.Errorf("%w See limit list.", err)
+			}
+			return fmt.Sprintf("Removed the override of %s for each %s of %s.", plain(endpoint), plain(period), plain(args[0])), err
 		})),
 	}
 	addPeriod(c, &period)
 	return c
 }
 
+// orAll returns the name of an endpoint, or all for the * of a Caddyfile.
+func orAll(endpoint string) string {
+	if endpoint == "*" {
+		return api.All
+	}
+	return endpoint
+}
+
+var periods = []string{"second", "minute", "hour", "day", "month"}
+
 func addPeriod(c *cobra.Command, period *string) {
-	addChoice(c, period, "period", defaultPeriod, "second, minute, hour, day or month", "second", "minute", "hour", "day", "month")
+	addChoice(c, period, "period", defaultPeriod, "second, minute, hour, day or month", periods...)
 }
 
 // parseCalls reads a number of calls of an argument or a flag. The gate checks
@@ -142,7 +158,10 @@ func parseLimits(texts []string) (limits []api.Limit, err error) {
 		if err != nil {
 			return nil, err
 		}
-		limits = append(limits, api.Limit{Endpoint: words[0], Limit: calls, Period: words[2]})
+		if !slices.Contains(periods, words[2]) {
+			return nil, misuse.Errorf("invalid period %q of --limit: allowed: %s", words[2], strings.Join(periods, ", "))
+		}
+		limits = append(limits, api.Limit{Endpoint: orAll(words[0]), Limit: calls, Period: words[2]})
 	}
 	return limits, nil
 }

@@ -25,7 +25,7 @@ ENDPOINT  LIMIT  PERIOD  EXPIRES               CREATED               REASON
 convert   5000   month   2126-12-31T23:00:00Z  2126-11-20T09:00:00Z  trade fair
 `)
 	s.ok(t, "limit", "set", "acc_1", "convert", "70", "--until", "2126-11-20T23:59:59+01:00")
-	expect(t, s.ok(t, "limit", "set", "acc_1", "all", "unlimited", "--json"),
+	expect(t, s.ok(t, "limit", "set", "acc_1", "*", "unlimited", "--json"),
 		`{"endpoint":"all","period":"day","limit":null,"expires_at":null,"reason":"","created_at":"2126-11-20T09:00:00Z"}`+"\n")
 	expect(t, s.ok(t, "limit", "list", "acc_1"), `
 ENDPOINT  LIMIT      PERIOD  EXPIRES               CREATED               REASON

@@ -12,15 +12,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
-// missing refuses a group without a subcommand or with an unknown one. Cobra
-// would print the help and succeed, which would mislead a script.
-func missing(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return misuse.Errorf("missing command of %q; see --help", c.CommandPath())
-	}
-	return misuse.Errorf("unknown command %q of %q; see --help", args[0], c.CommandPath())
-}
-
 // notEmpty refuses flags that are set to nothing. An empty
 // variable in a script must not select all.
 func notEmpty(c *cobra.Command, flags ...string) error {

@@ -79,6 +79,48 @@ func ofAccount[T any](do func(context.Context, *client.Client, []string) (T, err
 	}
 }
 
+// ofKey is ofAccount for a command with a key of the account, which an operator
+// names by its id or its name.
+func ofKey[T any](do func(context.Context, *client.Client, []string) (T, error)) func(context.Context, *client.Client, []string) (T, error) {
+	return ofAccount(func(ctx context.Context, gate *client.Client, args []string) (result T, err error) {
+		id, err := keyOf(ctx, gate, args[0], args[1])
+		if err != nil {
+			return result, err
+		}
+		if result, err = do(ctx, gate, []string{args[0], id}); errors.Is(err, api.ErrNotFound) {
+			err = fmt.Errorf("%w See key list.", err)
+		}
+		return result, err
+	})
+}
+
+// keyOf returns the id of a key. It leaves an id to the gate, which also knows
+// keys that have ended. The errors do not show the word: it can be a token.
+func keyOf(ctx context.Context, gate *client.Client, account, word string) (string, error) {
+	if word == "" || strings.HasPrefix(word, "key_") {
+		return word, nil
+	}
+	all, err := gate.Keys(ctx, account, client.KeyFilter{})
+	if err != nil {
+		return "", err
+	}
+	var found, names []string
+	for _, key := range all {
+		if names = append(names, plain(key.Name)); key.Name == word {
+			found = append(found, key.ID)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1: // one that was rotated, and its replacement
+		return "", misuse.Errorf("several keys have this name: %s; use an id", strings.Join(found, ", "))
+	case len(names) == 0:
+		return "", errors.New("the account has no key: key create makes one")
+	}
+	return "", misuse.Errorf("the account has no key with this id or name (key find has the id of a token): %s", misuse.Suggest(word, names))
+}
+
 // accountFilter is the flag --account of a report. Reports have deleted
 // accounts too, which have no label any more.
 type accountFilter struct {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,6 +13,31 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
+
+// advise adds to an error what an operator can do.
+func advise(ctx context.Context, gate *client.Client, err error) error {
+	var refused *apierror.Error
+	switch {
+	case errors.Is(err, client.ErrUnreachable):
+		return fmt.Errorf("%w; start Caddy, or set --address to its admin endpoint", err)
+	case !errors.As(err, &refused):
+		return err
+	}
+	next := map[string]string{"invalid_expiry": "Set a later --until", "name_taken": "Set another --name, or revoke that key"}[refused.Code]
+	if refused.Code == "unknown_endpoint" {
+		config, failed := gate.Plans(ctx)
+		if next = "Use all"; failed != nil {
+			return err
+		}
+		for _, endpoint := range config.Endpoints {
+			next += ", " + endpoint.Name
+		}
+	}
+	if next == "" {
+		return err
+	}
+	return fmt.Errorf("%w %s.", err, next)
+}
 
 // UnknownPlan returns the error of a command with the flag --plan. If the gate
 // has refused the plan, the error names the flag and the plans of the gate.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -152,7 +153,7 @@ func grantable(plan string, allowed, requested []string) ([]string, error) {
 	}
 	for _, ability := range requested {
 		if !slices.Contains(allowed, ability) {
-			return nil, apierror.New(http.StatusForbidden, "not_entitled", fmt.Sprintf("The account's plan %s does not include the ability %.64q.", plan, ability))
+			return nil, apierror.New(http.StatusForbidden, "not_entitled", fmt.Sprintf("The account's plan %s does not include the ability %.64q, only %s.", plan, ability, strings.Join(allowed, ", ")))
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(requested))), nil
