@@ -142,10 +142,6 @@ func Flag(c *cobra.Command, err error) error {
 		}
 		return Errorf("%w: %s", err, Suggest("--"+word, append(flags(c.Flags()), "--help")))
 	}
-	if without, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
-		_, usage := pflag.UnquoteUsage(without.GetFlag())
-		return Errorf("%w (%s)", err, usage)
-	}
 	if cause, ok := errors.AsType[*strconv.NumError](err); ok {
 		allowed := "whole numbers"
 		if cause.Func == "ParseBool" {

@@ -324,7 +324,7 @@ SQL
 	sh(t, sanctum, commands[1])
 	tokens[3], tokens[4] = "3|"+tokens[3], "12|"+tokens[4]
 	path := filepath.Join(sanctum, "keys.jsonl")
-	const errors = `"errors":[{"line":3,"message":"The expiry must be in the future."},{"line":4,"message":"A key needs at least one ability."},{"line":5,"message":"the line has an unknown member, or a value of a wrong type, `
+	const errors = `"errors":[{"line":3,"message":"The expiry must be in the future: choose a later one."},{"line":4,"message":"A key needs at least one ability."},{"line":5,"message":"the line has an unknown member, or a value of a wrong type, `
 	if out := s.importKeys(t, true, path); !strings.HasPrefix(out, `{"imported":2,"skipped":0,`+errors) {
 		t.Errorf("Sanctum: got %s", out)
 	}

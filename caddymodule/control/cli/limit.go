@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -80,11 +79,8 @@ func (t *tool) clearLimit() *cobra.Command {
 		ValidArgsFunction: t.complete(accounts, limited),
 		RunE: perform(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			endpoint := orAll(args[1])
-			err := gate.ClearLimit(ctx, args[0], endpoint, period)
-			if errors.Is(err, api.ErrNotFound) {
-				err = fmt.Errorf("%w See limit list.", err)
-			}
-			return fmt.Sprintf("Removed the override of %s for each %s of %s.", plain(endpoint), plain(period), plain(args[0])), err
+			return fmt.Sprintf("Removed the override of %s for each %s of %s.", plain(endpoint), plain(period), plain(args[0])),
+				gate.ClearLimit(ctx, args[0], endpoint, period)
 		})),
 	}
 	addPeriod(c, &period)

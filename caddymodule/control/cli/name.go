@@ -87,10 +87,7 @@ func ofKey[T any](do func(context.Context, *client.Client, []string) (T, error))
 		if err != nil {
 			return result, err
 		}
-		if result, err = do(ctx, gate, []string{args[0], id}); errors.Is(err, api.ErrNotFound) {
-			err = fmt.Errorf("%w See key list.", err)
-		}
-		return result, err
+		return do(ctx, gate, []string{args[0], id})
 	})
 }
 

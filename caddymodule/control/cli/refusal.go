@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
@@ -17,26 +18,20 @@ import (
 // advise adds to an error what an operator can do.
 func advise(ctx context.Context, gate *client.Client, err error) error {
 	var refused *apierror.Error
-	switch {
-	case errors.Is(err, client.ErrUnreachable):
+	if errors.Is(err, client.ErrUnreachable) {
 		return fmt.Errorf("%w; start Caddy, or set --address to its admin endpoint", err)
-	case !errors.As(err, &refused):
+	}
+	if !errors.As(err, &refused) || refused.Code != "unknown_endpoint" {
 		return err
 	}
-	next := map[string]string{"invalid_expiry": "Set a later --until", "name_taken": "Set another --name, or revoke that key"}[refused.Code]
-	if refused.Code == "unknown_endpoint" {
-		config, failed := gate.Plans(ctx)
-		if next = "Use all"; failed != nil {
-			return err
-		}
+	if config, failed := gate.Plans(ctx); failed == nil {
+		names := []string{api.All}
 		for _, endpoint := range config.Endpoints {
-			next += ", " + endpoint.Name
+			names = append(names, endpoint.Name)
 		}
+		err = fmt.Errorf("%w Use %s.", err, strings.Join(names, ", "))
 	}
-	if next == "" {
-		return err
-	}
-	return fmt.Errorf("%w %s.", err, next)
+	return err
 }
 
 // UnknownPlan returns the error of a command with the flag --plan. If the gate

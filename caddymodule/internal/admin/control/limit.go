@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	errNoOverride       = apierror.New(http.StatusNotFound, "not_found", "The account has no override of this endpoint and period.")
+	errNoOverride       = apierror.New(http.StatusNotFound, "not_found", "The account has no override of this endpoint and period: see the list of its limits.")
 	errTooManyOverrides = apierror.New(http.StatusConflict, "too_many_limits", fmt.Sprintf("The account has %d overrides; remove one first.", store.MaxOverrides))
 )
 

@@ -14,13 +14,13 @@ import (
 )
 
 var (
-	errNameTaken       = apierror.New(http.StatusConflict, "name_taken", "A live key of the account already has this name.")
+	errNameTaken       = apierror.New(http.StatusConflict, "name_taken", "A live key of the account already has this name: choose another, or revoke that key.")
 	errTooManyKeys     = apierror.New(http.StatusConflict, "too_many_keys", fmt.Sprintf("The account has %d live keys; revoke one first.", store.MaxLiveKeys))
 	errReplaced        = apierror.New(http.StatusConflict, "name_taken", "The key is already replaced. Rotate its replacement, or revoke this key.")
 	errEnding          = apierror.New(http.StatusConflict, "key_replaced", "The key is already replaced and cannot expire later. Change its replacement.")
 	errUnknownKey      = apierror.New(http.StatusNotFound, "not_found", "There is no such key.")
 	errUnknownToken    = apierror.New(http.StatusNotFound, "not_found", fmt.Sprintf("No key or login token has this SHA-256, or it ended too long ago: a key is kept for %d days after its end, at most the last %d of an account.", store.RevokedFor/(24*time.Hour), store.MaxEndedKeys))
-	errEnded           = apierror.New(http.StatusNotFound, "not_found", "The account has no such live key.")
+	errEnded           = apierror.New(http.StatusNotFound, "not_found", "The account has no such live key: see the list of its keys.")
 	errNoOverlap       = apierror.New(http.StatusConflict, "too_many_keys", fmt.Sprintf("The account has %d live keys. Rotate without overlap, or revoke one first.", store.MaxLiveKeys))
 	errPlanRequired    = apierror.New(http.StatusForbidden, "plan_required", "The account's plan gives no access to the API.")
 	errAccountDisabled = apierror.New(http.StatusForbidden, "account_disabled", "The account is disabled.")

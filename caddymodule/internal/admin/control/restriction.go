@@ -49,7 +49,7 @@ func (with *session) expiry(explicit *time.Time, ttl string) (time.Time, error) 
 func (with *session) checkExpiry(ends time.Time) (time.Time, error) {
 	switch {
 	case !ends.After(with.now):
-		return ends, invalidExpiry("The expiry must be in the future.")
+		return ends, invalidExpiry("The expiry must be in the future: choose a later one.")
 	case ends.After(with.now.Add(calendar.MaxDuration)):
 		return ends, invalidExpiry("The expiry must be within 100 years. Omit it for no expiry.")
 	}
