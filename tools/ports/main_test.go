@@ -47,3 +47,12 @@ func TestListener(t *testing.T) {
 		}
 	}
 }
+
+// An invalid setting is named, and refused before a build.
+func TestSettings(t *testing.T) {
+	t.Setenv("TOLLGATE_CONTACT", "none")
+	var said strings.Builder
+	if status := run(nil, &said); status != 1 || !strings.HasPrefix(said.String(), `invalid TOLLGATE_CONTACT "none": want `) {
+		t.Errorf("got %d, %q", status, &said)
+	}
+}

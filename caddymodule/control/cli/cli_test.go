@@ -202,7 +202,7 @@ The token is not shown again.
 	if err := json.Unmarshal([]byte(rotated), &next); err != nil || next.ID == id || !tokens.MatchString(next.Token) {
 		t.Fatalf("rotated: %v: %s", err, rotated)
 	}
-	if _, complaints, err := s.run(t, "key", "revoke", "acc_1", "ci"); err == nil || !strings.Contains(complaints, "several keys have this name: "+id+", "+next.ID+"; use an id") {
+	if _, complaints, err := s.run(t, "key", "revoke", "acc_1", "ci"); err == nil || !strings.Contains(complaints, "several keys have this name: key_") || !strings.Contains(complaints, id) || !strings.Contains(complaints, next.ID) {
 		t.Errorf("the name of two keys: got %v, %s", err, complaints)
 	}
 	expect(t, s.ok(t, "key", "revoke", "acc_1", next.ID), "Revoked key_xxxxxxxxxxxxxxxx.\n")
