@@ -76,9 +76,9 @@ type keyFlags struct {
 func (t *tool) changeKey() *cobra.Command {
 	var flags keyFlags
 	c := &cobra.Command{
-		Use: "set <account> <key>", Short: "Changes a key; its token stays the same", Args: misuse.Arguments(2),
+		Use: "set <account> <key-id>|<name>", Short: "Changes a key; its token stays the same", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, keys),
-		Long: "Changes only what the flags set. <key> is the id of the key, or its name. The flags that are repeatable replace all abilities, limits or addresses of the key. " +
+		Long: "Changes only what the flags set. The flags that are repeatable replace all abilities, limits or addresses of the key. " +
 			"The change applies to the key's next call.",
 		Example: `caddy tollgate key set acc_1 key_4kdm2Zq0yT1RbXc7 --limit "convert 100 day" --from 203.0.113.0/24`,
 	}
@@ -150,7 +150,7 @@ func (t *tool) listKeys() *cobra.Command {
 
 func (t *tool) revokeKey() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke <account> <key>", SuggestFor: []string{"delete", "remove", "rm"}, Short: "Revokes a key", Args: misuse.Arguments(2),
+		Use: "revoke <account> <key-id>|<name>", SuggestFor: []string{"delete", "remove", "rm"}, Short: "Revokes a key", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, keys),
 		RunE: perform(t, ofKey(func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			return "Revoked " + plain(args[1]) + ".", gate.RevokeKey(ctx, args[0], args[1])
@@ -161,7 +161,7 @@ func (t *tool) revokeKey() *cobra.Command {
 func (t *tool) rotateKey() *cobra.Command {
 	var rotation api.Rotation
 	c := &cobra.Command{
-		Use: "rotate <account> <key>", Short: "Replaces a key with a new one, and shows its token once", Args: misuse.Arguments(2),
+		Use: "rotate <account> <key-id>|<name>", Short: "Replaces a key with a new one, and shows its token once", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, keys),
 		Example:           "caddy tollgate key rotate acc_1 key_4kdm2Zq0yT1RbXc7 --overlap 24h",
 		RunE: query(t, ofKey(func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
