@@ -331,7 +331,7 @@ func TestMistakes(t *testing.T) {
 		args    string
 		message string
 	}{
-		{"account show ..", "there is no account with this id or label; account list has all: An account id has 1 to 64 characters"},
+		{"account show ..", "there is no account with this id or label: An account id has 1 to 64 characters"},
 		{"account set acc_0123456789abcdefGHIJ --plan starter", "probably a typing error: --create creates it"},
 		{"account list --plan gold", `unknown plan "gold": --plan must be one of free, starter, business`},
 		{"audit --account=", "--account has no value; omit it for all"},
