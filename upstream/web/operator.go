@@ -157,7 +157,7 @@ var gateAdvice = map[string]string{
 	"credit_exists":    "This form was sent before with other values. Open it again.",
 	"invalid_reason":   "Reason: at most 200 characters, all of them visible.",
 	"account_disabled": "The account is disabled. Enable it first.",
-	"no_site":          "The gate has no address for links: set its option site to the address of these pages.",
+	"no_site":          "Tell the person who runs the server: the gate needs its option site, the address of these pages.",
 }
 
 // adviceOf says why a form was not accepted. It is empty for other errors: then an

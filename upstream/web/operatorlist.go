@@ -66,12 +66,12 @@ func (s *site) findAccounts(w http.ResponseWriter, r *http.Request, v *visit) er
 // audit lists the entries of the audit log that a query selects, newest first.
 func (s *site) audit(w http.ResponseWriter, r *http.Request, v *visit) error {
 	view := &listView{fields: v.fields(r.URL.Query())}
-	filter := client.AuditFilter{
-		Account: strings.TrimSpace(view.Get("account")), Actor: strings.TrimSpace(view.Get("actor")), NewestFirst: true,
-		Since: v.midnight(view.Get("from"), 0), Until: v.midnight(view.Get("to"), 1),
-	}
 	ctx, cancel := account.OfCall(r.Context())
 	defer cancel()
+	filter := client.AuditFilter{
+		Account: s.idOf(ctx, view.Get("account")), Actor: s.idOf(ctx, view.Get("actor")), NewestFirst: true,
+		Since: v.midnight(view.Get("from"), 0), Until: v.midnight(view.Get("to"), 1),
+	}
 	page, err := s.Gate.Audit(ctx, filter, view.Get("after"), listRows)
 	status := http.StatusOK
 	if refused, _ := errors.AsType[*apierror.Error](err); errors.Is(err, api.ErrNotFound) {
@@ -144,9 +144,14 @@ func (s *site) explain(ctx context.Context, f fields) (found api.Explanation, er
 		return found, mistake("Path: enter the path and the query of a request, such as /api/rates?base=EUR.")
 	}
 	if name := field("account"); name != "" {
-		if q.Account, err = s.accountOf(ctx, name); err != nil {
+		accounts, err := s.Gate.LookUpAccount(ctx, s.idOf(ctx, name))
+		switch {
+		case err != nil:
 			return found, err
+		case len(accounts) != 1:
+			return found, mistake("Account: not one account has this e-mail, label or ID. Search for it in Accounts.")
 		}
+		q.Account = accounts[0].Account
 	}
 	if found, err = s.Gate.Explain(ctx, q); errors.Is(err, api.ErrNoKey) {
 		err = mistake("Key ID: no key has this ID. The page of an account has the IDs of its keys.")
@@ -154,22 +159,16 @@ func (s *site) explain(ctx context.Context, f fields) (found api.Explanation, er
 	return found, err
 }
 
-// accountOf returns the id of the account with an e-mail to sign in, an id or a
-// label.
-func (s *site) accountOf(ctx context.Context, name string) (string, error) {
+// idOf returns the id of the person with an e-mail to sign in, or else the name
+// itself: the gate knows ids and labels.
+func (s *site) idOf(ctx context.Context, name string) string {
+	name = strings.TrimSpace(name)
 	if email, err := account.ParseEmail(name); err == nil {
 		if who, err := s.Accounts.Find(ctx, email); err == nil {
-			return who.ID, nil
+			return who.ID
 		}
 	}
-	accounts, err := s.Gate.LookUpAccount(ctx, name)
-	if err == nil && len(accounts) != 1 {
-		err = mistake("Account: not one account has this e-mail, label or ID. Search for it in Accounts.")
-	}
-	if err != nil {
-		return "", err
-	}
-	return accounts[0].Account, nil
+	return name
 }
 
 // stepWords are the steps of an explanation in words.

@@ -3,6 +3,7 @@ package web_test
 import (
 	"html"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -269,9 +270,9 @@ func TestPagesHaveTheirOwnWords(t *testing.T) {
 	}
 }
 
-// Try takes a label, an id, and the e-mail to sign in, also after the label has
-// changed. It says its steps in words.
-func TestTryTakesEmail(t *testing.T) {
+// Try and the audit log take a label, an id, and the e-mail to sign in, also after
+// the label has changed. Try says its steps in words.
+func TestNamesOfAccounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada := w.add("ada@example.com", "starter")
@@ -286,6 +287,7 @@ func TestTryTakesEmail(t *testing.T) {
 		if strings.Contains(a.body, "<strong>entitlement") || a.value("account") != name {
 			t.Errorf("%s: names a step of the gate, or forgot the account: %s", name, a.words())
 		}
+		p.get("/operator/audit?"+url.Values{"account": {name}}.Encode()).has(t, http.StatusOK, "Ada&#39;s shop")
 	}
 }
 

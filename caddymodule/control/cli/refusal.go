@@ -29,7 +29,7 @@ func advise(ctx context.Context, gate *client.Client, err error) error {
 		for _, endpoint := range config.Endpoints {
 			names = append(names, endpoint.Name)
 		}
-		err = fmt.Errorf("%w Use %s.", err, strings.Join(names, ", "))
+		err = fmt.Errorf("%w %s", err, "Use "+strings.Join(names, ", ")+".")
 	}
 	return err
 }
