@@ -143,9 +143,9 @@ run() {
 	TOLLGATE_SIGNUP=${TOLLGATE_SIGNUP:-off}
 	mkdir -p bin
 	echo "Building (some minutes the first time)"
-	CGO_ENABLED=0 go run -trimpath ./tools/ports "TOLLGATE_ADDRESS=$TOLLGATE_ADDRESS" "TOLLGATE_CONTROL=$TOLLGATE_CONTROL" "TOLLGATE_UPSTREAM=$listener" \
-		"CADDY_ADMIN=${CADDY_ADMIN-localhost:2019}" 2>bin/ports.log || {
-		grep -v '^exit status ' bin/ports.log >&2
+	problems=$(CGO_ENABLED=0 go run -trimpath ./tools/ports "TOLLGATE_ADDRESS=$TOLLGATE_ADDRESS" "TOLLGATE_CONTROL=$TOLLGATE_CONTROL" "TOLLGATE_UPSTREAM=$listener" \
+		"CADDY_ADMIN=${CADDY_ADMIN-localhost:2019}" 2>&1) || {
+		printf '%s\n' "$problems" | grep -v -e '^exit status ' -e '^go: downloading ' >&2
 		exit 1
 	}
 	build

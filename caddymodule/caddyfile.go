@@ -108,9 +108,6 @@ func parseGate(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 func refuseOptions(h httpcaddyfile.Helper, hasNot, hint string) error {
 	h.Next() // the directive's name
 	name := h.Val()
-	if h.Option("tollgate") == nil {
-		return h.WrapErr(errNoOption)
-	}
 	if h.NextArg() || h.NextBlock(0) || block.RefuseEmpty(h.Dispenser) != nil {
 		return h.Errf("the directive %s has %s: all options belong to the global option tollgate%s", name, hasNot, hint)
 	}

@@ -17,15 +17,13 @@ import (
 // This file is for a service that is a Caddy handler behind the gate, in the
 // same process.
 
-var errNoOption = errors.New("the global option tollgate is missing: write { tollgate { ... } } in front of all sites, with the store, the secret, endpoints and plans")
-
 // Configured returns the app of a configuration, for Provision of a handler.
 // It creates none: an empty app has no plans and no secret. A server that has the
 // handler logs other gates on its ports.
 func Configured(ctx caddy.Context) (*App, error) {
 	app, err := ctx.AppIfConfigured("tollgate")
 	if errors.Is(err, caddy.ErrNotConfigured) {
-		return nil, errNoOption
+		return nil, errors.New("the global option tollgate is missing: write { tollgate { ... } } in front of all sites, with the store, the secret, endpoints and plans")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("loading the app tollgate: %w", err)

@@ -29,6 +29,14 @@ func TestOperations(t *testing.T) {
 	must(t, os.Symlink(filepath.Join(stack.Root(), "bin"), filepath.Join(dir, "bin")))
 	restored := stack.Shipped(t, "{$TOLLGATE_DATA:./data}/gate", "./restored")
 	must(t, os.WriteFile(filepath.Join(dir, "restored.Caddyfile"), []byte(restored), 0o600))
+	call := func(key string, times int) {
+		token := newKey(t, s, "acc_1", key).Token
+		for range times {
+			if response, body := s.Call(http.MethodGet, "/api/convert/USD/1/EUR", token, nil); response.StatusCode != http.StatusOK {
+				t.Fatalf("a call: got %d %s", response.StatusCode, body)
+			}
+		}
+	}
 	ran, proved := 0, false
 	for _, block := range blocks.FindAllStringSubmatch(commands, -1) {
 		language, text := block[1], block[2]
@@ -40,14 +48,11 @@ func TestOperations(t *testing.T) {
 			s.Set("KEY", leaked.ID)
 			s.Set("TOKEN", leaked.Token)
 			s.Set("LAST", leaked.Token[len(leaked.Token)-4:])
+		case strings.Contains(text, "usage credit"):
+			call("failed", 1)
 		case strings.Contains(text, `.call.account == "acc_1"`):
 			proved = true
-			token := newKey(t, s, "acc_1", "disputed").Token
-			for range 3 {
-				if response, body := s.Call(http.MethodGet, "/api/convert/USD/1/EUR", token, nil); response.StatusCode != http.StatusOK {
-					t.Fatalf("a call: got %d %s", response.StatusCode, body)
-				}
-			}
+			call("disputed", 2)
 			eventually(t, "the log that proves the calls", func() error {
 				out, err := s.Shell(text)
 				if !strings.Contains(out, "convert,3\n") || !strings.Contains(out, day+",acc_1,convert,3,") {

@@ -83,7 +83,7 @@ func TestUsagePage(t *testing.T) {
 	}
 	p.Go(s.Address + "/usage")
 	browsertest.Evaluate[chromedp.Void](p, `document.querySelector(".plot").focus()`)
-	if got := browsertest.Evaluate[string](p, tip); !strings.Contains(got, "2 admitted, 1 refused\nGiven back 2") {
+	if got := browsertest.Evaluate[string](p, tip); !strings.Contains(got, "2 admitted, 23 refused\nGiven back 2") {
 		t.Errorf("after a reset: got %q", got)
 	}
 	for _, found := range p.Violations() {
