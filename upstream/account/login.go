@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
@@ -62,9 +64,13 @@ func (s *Service) Login(ctx context.Context, email, password string) (Token, err
 	return Token{Secret: key.Token, Lifetime: key.ExpiresAt.Sub(key.CreatedAt)}, nil
 }
 
+// errFreeClosed is the gate's refusal of an account on plan free, if that plan has
+// no access. It is not asked for one that it does not know: it would keep it.
+var errFreeClosed = apierror.New(http.StatusForbidden, "plan_required", "The plan free gives no access to the API.")
+
 // CreateKey creates a key or a login token. An account that is stored here, and
-// that the gate does not know, is made there first: it has plan free. The error
-// for an id that is not stored either is api.ErrNotFound.
+// that the gate does not know, is made there first, if plan free has access. The
+// error for an id that is not stored either is api.ErrNotFound.
 func (s *Service) CreateKey(ctx context.Context, id string, request api.KeyRequest) (key api.IssuedKey, err error) {
 	create := func(ctx context.Context) error {
 		key, err = s.gate.CreateKey(ctx, id, request)
@@ -73,13 +79,26 @@ func (s *Service) CreateKey(ctx context.Context, id string, request api.KeyReque
 	if err = s.ask(ctx, create); !errors.Is(err, api.ErrNotFound) {
 		return key, err
 	}
-	switch made := s.Set(ctx, id, api.AccountChange{}); {
-	case made == nil:
-		err = s.ask(ctx, create)
-	case !errors.Is(made, ErrNotFound):
-		err = made
+	var config api.Plans
+	if err := s.ask(ctx, func(ctx context.Context) (err error) { config, err = s.gate.Plans(ctx); return err }); err != nil {
+		return key, err
 	}
-	return key, err
+	if !slices.ContainsFunc(config.Plans, func(p api.Plan) bool { return p.Name == FreePlan && len(p.Limits) > 0 }) {
+		return key, errFreeClosed
+	}
+	if made := s.Set(ctx, id, api.AccountChange{}); made != nil {
+		if !errors.Is(made, ErrNotFound) {
+			err = made
+		}
+		return key, err
+	}
+	if err = s.ask(ctx, create); err != nil {
+		return key, err
+	}
+	if _, gone := s.store.ByID(ctx, id); errors.Is(gone, ErrNotFound) { // deleted in between
+		return api.IssuedKey{}, errors.Join(api.ErrNotFound, s.forget(ctx, id))
+	}
+	return key, nil
 }
 
 // SignIn returns the account with this e-mail and password. Unlike Login it

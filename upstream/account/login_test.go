@@ -149,14 +149,16 @@ func TestLoginRenewsTheHash(t *testing.T) {
 }
 
 // TestLoginUnknownToTheGate: the gate has lost a person who has a password. The
-// account is made there with the e-mail, on plan free.
+// account is made there with the e-mail, on plan free, if that plan has access and
+// the person is not deleted in between.
 func TestLoginUnknownToTheGate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.gate.Control.SetPlans(t, api.Plans{
+	plans := api.Plans{
 		Endpoints: []api.Endpoint{{Name: "rates", Method: "GET", Path: "/api/rates/{base}"}},
 		Plans:     []api.Plan{{Name: "free", Limits: map[string]*int64{"rates": new(int64(5))}}},
-	})
+	}
+	w.gate.Control.SetPlans(t, plans)
 	a := w.add(t, "ada@example.com", "free")
 	for name, do := range map[string]func() error{
 		"a login": func() error { _, err := w.Login(t.Context(), "ada@example.com", password); return err },
@@ -177,5 +179,22 @@ func TestLoginUnknownToTheGate(t *testing.T) {
 	}
 	if got := w.atGate(t); len(got) != 1 {
 		t.Errorf("the gate knows %v", got)
+	}
+
+	if err := w.gate.Client.DeleteAccount(t.Context(), a.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.gate.Control.SetPlans(t, api.Plans{Plans: []api.Plan{{Name: "free"}}})
+	if _, err := w.Login(t.Context(), "ada@example.com", password); !errors.Is(err, account.ErrPlanRequired) || len(w.atGate(t)) != 0 {
+		t.Errorf("a plan free without access: got %v, and the gate knows %v", err, w.atGate(t))
+	}
+	w.gate.Control.SetPlans(t, plans)
+	deleted := errors.New("not deleted")
+	w.gate.Fail(&gatetest.Fault{
+		Hits: func(r *http.Request) bool { return r.Method == http.MethodPut },
+		Hook: func() { deleted = w.Delete(t.Context(), a.ID) },
+	})
+	if _, err := w.CreateKey(t.Context(), a.ID, api.KeyRequest{Name: "ci"}); deleted != nil || !errors.Is(err, api.ErrNotFound) || len(w.atGate(t)) != 0 {
+		t.Errorf("a person who is deleted in between: got %v, %v, and the gate knows %v", deleted, err, w.atGate(t))
 	}
 }
