@@ -25,10 +25,13 @@ var claims = caddy.NewUsagePool()
 // several processes of a user listen on one port, and the kernel chooses one of
 // them for each connection. If two gates run so by mistake, each gets a part of
 // the calls and of the changes.
-type claim struct{ *net.UnixListener }
+type claim struct{ end context.CancelFunc }
 
 // Destruct implements caddy.Destructor.
-func (c claim) Destruct() error { return c.Close() }
+func (c claim) Destruct() error {
+	c.end()
+	return nil
+}
 
 // claimAddress claims what a server listens on, until its configuration ends.
 // HTTP/3 has the address of TCP.
@@ -59,27 +62,34 @@ func newClaim(port, host string) claim {
 	if err = errors.Join(err, unread); err != nil {
 		ProcessLog("tollgate").Warn("cannot look for other gates on the same port", zap.String("port", port), zap.Error(err))
 	}
+	ctx, end := context.WithCancel(context.Background())
+	context.AfterFunc(ctx, func() { _ = listener.Close() })
 	go func() {
-		for conn, err := listener.AcceptUnix(); err == nil; conn, err = listener.AcceptUnix() {
-			go meet(conn, port, true)
+		for ctx.Err() == nil {
+			if conn, err := listener.AcceptUnix(); err == nil {
+				go meet(ctx, conn, port, true)
+			} else {
+				time.Sleep(time.Second) // the process has too many files
+			}
 		}
 	}()
 	// The flags 00010000 are those of listeners.
 	for _, other := range regexp.MustCompile(` 00010000 .* (`+prefix+port+`/(\S+)/\w+)\n`).FindAllStringSubmatch(string(sockets), -1) {
 		if host == "*" || other[2] == "*" || host == other[2] {
 			if conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: other[1]}); err == nil {
-				go meet(conn, port, false)
+				go meet(ctx, conn, port, false)
 			}
 		}
 	}
-	return claim{listener}
+	return claim{end}
 }
 
 // meet logs the gate at the other end of a connection. The older one of the two
 // decides: after five seconds it sends a byte, unless one of them is about to
-// end, or fails to start.
-func meet(conn *net.UnixConn, port string, older bool) {
+// end, fails to start, or has left the port.
+func meet(ctx context.Context, conn *net.UnixConn, port string, older bool) {
 	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	var peer *unix.Ucred
 	if raw, err := conn.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { peer, _ = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
@@ -87,11 +97,13 @@ func meet(conn *net.UnixConn, port string, older bool) {
 	if peer == nil || int(peer.Uid) != os.Geteuid() || int(peer.Pid) == os.Getpid() {
 		return // processes of two users cannot share a port
 	}
+	wait := 10 * time.Second
 	if older {
-		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		wait = 5 * time.Second
 	}
+	_ = conn.SetReadDeadline(time.Now().Add(wait))
 	n, err := conn.Read(make([]byte, 1))
-	if os.IsTimeout(err) && !caddy.Exiting() {
+	if older && os.IsTimeout(err) && !caddy.Exiting() {
 		n, _ = conn.Write(make([]byte, 1))
 	}
 	if n != 1 {

@@ -24,9 +24,12 @@ func TestTwoGatesOnOnePort(t *testing.T) {
 	must(t, demo.Reload())
 	second := startTwin(t, port, "", "")
 	firstPid := second.meets(t, 1)
-	if got := found(demo.Log()); len(got) != 1 || got[0] != [3]string{firstPid, second.pid(), "gate.Caddyfile"} {
-		t.Errorf("the log of the demo has %q, want the pid %s and gate.Caddyfile", got, second.pid())
-	}
+	eventually(t, "the second gate in the log of the demo", func() error {
+		if got := found(demo.Log()); len(got) != 1 || got[0] != [3]string{firstPid, second.pid(), "gate.Caddyfile"} {
+			return fmt.Errorf("found %q, want the pid %s and gate.Caddyfile", got, second.pid())
+		}
+		return nil
+	})
 	must(t, demo.Reload())
 	third := startTwin(t, port, "bind 127.0.0.1", "")
 	third.meets(t, 2)
