@@ -118,7 +118,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.warnOfWeakSecrets()
 	for _, finding := range a.policy.Doubts() {
-		a.log.Warn("the configuration has an option that cannot be meant", zap.String("finding", finding))
+		a.log.Warn("the configuration probably has a mistake", zap.String("finding", finding))
 	}
 	if a.signer, err = a.newSigner(); err != nil {
 		return err

@@ -183,7 +183,7 @@ func TestCheck(t *testing.T) {
 // a token_header with the name of a switch.
 func TestWarnsOfLimits(t *testing.T) {
 	s, log := logged(t, "WARN", setup{gate: strings.Replace(usual, "convert 5", "convert 5\nbatch 50", 1) + "\n", port: freePort(t)})
-	if got := log(); strings.Contains(got, "cannot be meant") {
+	if got := log(); strings.Contains(got, "probably has a mistake") {
 		t.Errorf("got %s", got)
 	}
 	seen := len(log())
@@ -195,7 +195,7 @@ func TestWarnsOfLimits(t *testing.T) {
 		if err := s.reload(); err != nil {
 			t.Fatal(err)
 		}
-		if got := log()[seen:]; strings.Count(got, test.want) != 1 || strings.Count(got, "cannot be meant") != 1 {
+		if got := log()[seen:]; strings.Count(got, test.want) != 1 || strings.Count(got, "probably has a mistake") != 1 {
 			t.Errorf("got %s", got)
 		}
 		seen = len(log())

@@ -100,7 +100,7 @@ func (a *App) notify(ctx caddy.Context) (*caddyevents.App, error) {
 		a.events.runs.Store(true)
 		go a.events.run(ctx)
 		for _, finding := range a.checkRunning(ctx) {
-			a.log.Warn("the sites leave something open", zap.String("finding", finding))
+			a.log.Warn("the configuration probably has a mistake", zap.String("finding", finding))
 		}
 		go a.compare(ctx)
 	}))

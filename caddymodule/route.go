@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -81,9 +82,9 @@ func checkRoutes(servers map[string]siteServer, guard *route.Guard) (findings []
 					if answers != "" {
 						add("tollgate is behind %s, which answers all requests: the gate gets none. Put tollgate in front of it.", answers)
 					}
-				case h.Handler == "tollgate_control" && !strings.HasPrefix(within, "/tollgate/health/") && within != "/tollgate/jwks.json": // which need no secret
+				case h.Handler == "tollgate_control" && (within == "" || slices.ContainsFunc(strings.Fields(within), needsSecret)):
 					if at := slices.IndexFunc(server.Listen, isPublic); at >= 0 {
-						add("tollgate_control listens on all interfaces (%s): all who reach this machine reach the control API. Write bind 127.0.0.1 in its site, or bind with a private address.", server.Listen[at])
+						add("tollgate_control listens on all interfaces (%s): other machines can reach the control API. Write bind 127.0.0.1 in its site, or bind with a private address.", server.Listen[at])
 					}
 				case gated && open && how != "":
 					add("A rewrite behind tollgate changes the path (%s): the service gets a path that the gate has not checked. Rewrite in front of tollgate.", how)
@@ -110,6 +111,11 @@ func checkRoutes(servers map[string]siteServer, guard *route.Guard) (findings []
 		add("No site has the directive tollgate: no request is checked or counted. Write tollgate in the site in front of your service.")
 	}
 	return findings
+}
+
+// needsSecret tells whether a path of the control API needs the secret.
+func needsSecret(path string) bool {
+	return !strings.HasPrefix(path, "/tollgate/health/") && path != "/tollgate/jwks.json"
 }
 
 // isPublic tells whether a listener is on all interfaces.
@@ -147,10 +153,13 @@ func (h *siteHandler) rewrites(guard *route.Guard) string {
 // dropped.
 func (a *App) checkRunning(ctx caddy.Context) []string {
 	running, err := ctx.AppIfConfigured("http")
-	if err != nil {
+	servers := map[string]siteServer{}
+	switch {
+	case errors.Is(err, caddy.ErrNotConfigured):
+		return checkRoutes(servers, a.policy.Guard)
+	case err != nil:
 		return nil
 	}
-	servers := map[string]siteServer{}
 	for name, server := range running.(*caddyhttp.App).Servers {
 		s := siteServer{server.Listen, readRoutes(server.Routes), map[string]siteRoute{}}
 		for name, named := range server.NamedRoutes {

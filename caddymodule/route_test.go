@@ -54,7 +54,7 @@ func TestRewritesBehind(t *testing.T) {
 		}
 		got := strings.ReplaceAll(log()[seen:], `\"`, `"`)
 		seen = len(log())
-		if n := strings.Count(got, "the sites leave something open"); n != len(test.want) {
+		if n := strings.Count(got, "the configuration probably has a mistake"); n != len(test.want) {
 			t.Errorf("%s: %d warnings, want %d: %s", name, n, len(test.want), got)
 		}
 		for _, want := range test.want {
@@ -93,7 +93,8 @@ func TestCheckRoutes(t *testing.T) {
 		"loopback":         {public("127.0.0.1:8081", ""), ""},
 		"private":          {public("10.0.0.5:8081", ""), ""},
 		"health":           {public(":8082", `"match":[{"path":["/tollgate/health/*"]}],`), ""},
-		"public keys":      {public(":8443", `"match":[{"path":["/tollgate/jwks.json"]}],`), ""},
+		"public keys":      {public(":8443", `"match":[{"path":["/tollgate/health/*","/tollgate/jwks.json"]}],`), ""},
+		"health, accounts": {public(":8082", `"match":[{"path":["/tollgate/health/*","/tollgate/accounts/*"]}],`), "tollgate_control listens on all interfaces (:8082): "},
 	} {
 		if err := os.WriteFile(file, []byte(test.config), 0o600); err != nil {
 			t.Fatal(err)

@@ -105,7 +105,7 @@ func New(zone string) (*Calendar, error) {
 	location, err := time.LoadLocation(zone)
 	if err != nil {
 		for _, name := range []string{strings.ToUpper(zone), initial.ReplaceAllStringFunc(strings.ToLower(zone), strings.ToUpper)} {
-			if _, unknown := time.LoadLocation(name); unknown == nil {
+			if _, unknown := time.LoadLocation(name); unknown == nil && name != "Local" {
 				return nil, fmt.Errorf("%w: did you mean %s?", err, name)
 			}
 		}

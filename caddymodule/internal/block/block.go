@@ -105,10 +105,7 @@ func (p *Parser) WrongArguments(syntax string) error {
 }
 
 func (p *Parser) line(prefix string, lines []Line) error {
-	name, missing := p.Val(), ""
-	if p.bare != "" {
-		missing = fmt.Sprintf("is { missing at the end of %s? Otherwise ", p.bare)
-	}
+	name, bare := p.Val(), p.bare
 	p.bare = ""
 	i := slices.IndexFunc(lines, func(l Line) bool { return l.name() == name })
 	if i < 0 {
@@ -116,7 +113,15 @@ func (p *Parser) line(prefix string, lines []Line) error {
 		for _, l := range lines {
 			names = append(names, l.name())
 		}
-		return p.Errf("unknown option %q: %s%s", name, missing, misuse.Suggest(name, names))
+		hint := misuse.Suggest(name, names)
+		switch missing := "is { missing at the end of " + bare + "?"; {
+		case bare == "":
+		case strings.HasPrefix(hint, "use "):
+			hint = missing + " Otherwise " + hint
+		default:
+			hint += " Or " + missing
+		}
+		return p.Errf("unknown option %q: %s", name, hint)
 	}
 	if !lines[i].repeats {
 		if err := p.Unique(prefix+name, "option", name); err != nil {

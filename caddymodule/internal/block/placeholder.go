@@ -46,7 +46,7 @@ func missing(option, name, hint string) (err error) {
 	case kind == "file":
 		_, err = os.ReadFile(of)
 		err = fmt.Errorf("{%s} has no value: write the file, and let Caddy read it: %w", name, cmp.Or(err, errors.New("it is empty")))
-	case option == "{"+name+"}":
+	case option == "{"+name+"}" && len(option) < 32: // too short for a secret
 		err = fmt.Errorf("unknown placeholder {%s}: use {env.NAME} or {file./path}", name)
 	default: // it can be a part of a secret
 		err = errors.New("unknown placeholder: use {env.NAME} or {file./path}")
