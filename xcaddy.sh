@@ -269,7 +269,7 @@ TEXT
 	fi
 	cat <<TEXT
 
-Try it. "indicative" rates are market values, not for bills or accounting: add ?source=ECB.
+Try it. "indicative" rates are market values, not for bills or accounting: add ?source=ECB,parity.
 
   TOKEN=\$(curl -s $site/api/login -H 'Content-Type: application/json' -d '{"email":"$1","password":"$2"}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
   curl -i -H "Authorization: Bearer \$TOKEN" $site/api/convert/EUR/100/USD

@@ -142,9 +142,9 @@ var mistakes = []struct{ line, names, allowed, next string }{
 	{"echo tgk_123 | caddy tollgate key find", "the token", "mistyped or cut off", ""},
 	{"caddy tollgate key import nowhere.jsonl", "nowhere.jsonl", "no such file", ""},
 	{"caddy tollgate account import wrong.jsonl", `unknown member "acount"`, "allowed: account, plan", ""},
-	{"caddy tollgate limit set acc_1 convrt 5", `Unknown endpoint "convrt"`, "all, currencies, convert", ""},
+	{"caddy tollgate limit set acc_1 convrt 5", `Unknown endpoint "convrt"`, "Use currencies, convert", ""},
 	{"caddy tollgate limit clear acc_1 currencies", "no override of this endpoint and period", "the list of its limits", ""},
-	{"caddy tollgate usage reset acc_1 --endpoint convrt", `Unknown endpoint "convrt"`, "all, currencies, convert", ""},
+	{"caddy tollgate usage reset acc_1 --endpoint convrt", `Unknown endpoint "convrt"`, "Use currencies, convert", ""},
 	{"caddy tollgate explain GET /api/currencies --account acc_1 --key cj", "no key with this id or name", "did you mean ci?", ""},
 	{"caddy tollgate backup there.backup", "there.backup", "already exists", "choose another name"},
 	{"caddy tollgate restore there.backup --config Caddyfile", "there.backup", "not a complete backup", ""},
@@ -160,7 +160,7 @@ var mistakes = []struct{ line, names, allowed, next string }{
 }
 
 // TestMistakes: each wrong command line fails, and its message names the thing,
-// what is allowed and the next step. No setting is refused after a build.
+// what is allowed and the next step. These settings are refused before a build.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t))

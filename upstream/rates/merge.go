@@ -61,7 +61,7 @@ func combine(base, over *Dataset, codes []currency.Code, fill func(*Dataset, civ
 	days := slices.Concat(base.days, over.days)
 	slices.Sort(days)
 	days = slices.Compact(days)
-	d.cells = make([]cell, 0, len(base.cells)+len(over.cells))
+	d.cells = make([]cell, 0, len(base.cells)+len(over.cells)+len(days)*len(parities()))
 	vector := make([]cell, len(d.codes))
 	for _, day := range days {
 		clear(vector)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -91,10 +92,11 @@ func ofKey[T any](do func(context.Context, *client.Client, []string) (T, error))
 	})
 }
 
-// keyOf returns the id of a key. It leaves an id to the gate, which also knows
-// keys that have ended. The errors do not show the word: it can be a token.
+// keyOf returns the id of a key. It leaves what looks like an id to the gate, which
+// also knows keys that have ended. The errors do not show the word: it can be a
+// token.
 func keyOf(ctx context.Context, gate *client.Client, account, word string) (string, error) {
-	if word == "" || strings.HasPrefix(word, "key_") {
+	if word == "" {
 		return word, nil
 	}
 	all, err := gate.Keys(ctx, account, client.KeyFilter{})
@@ -103,7 +105,10 @@ func keyOf(ctx context.Context, gate *client.Client, account, word string) (stri
 	}
 	var found, names []string
 	for _, key := range all {
-		if names = append(names, plain(key.Name)); key.Name == word {
+		switch names = append(names, plain(key.Name)); word {
+		case key.ID:
+			return word, nil
+		case key.Name:
 			found = append(found, key.ID)
 		}
 	}
@@ -112,10 +117,12 @@ func keyOf(ctx context.Context, gate *client.Client, account, word string) (stri
 		return found[0], nil
 	case len(found) > 1: // one that was rotated, and its replacement
 		return "", misuse.Errorf("several keys have this name: %s; use an id", strings.Join(found, ", "))
+	case strings.HasPrefix(word, "key_"):
+		return word, nil
 	case len(names) == 0:
 		return "", errors.New("the account has no key: key create makes one")
 	}
-	return "", misuse.Errorf("the account has no key with this id or name (key find has the id of a token): %s", misuse.Suggest(word, names))
+	return "", misuse.Errorf("the account has no key with this id or name (key find has the id of a token): %s", misuse.Suggest(word, slices.Compact(names)))
 }
 
 // accountFilter is the flag --account of a report. Reports have deleted

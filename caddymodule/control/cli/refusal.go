@@ -10,7 +10,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
@@ -25,7 +24,7 @@ func advise(ctx context.Context, gate *client.Client, err error) error {
 		return err
 	}
 	if config, failed := gate.Plans(ctx); failed == nil {
-		names := []string{api.All}
+		var names []string
 		for _, endpoint := range config.Endpoints {
 			names = append(names, endpoint.Name)
 		}

@@ -83,7 +83,7 @@ type AuditFilter struct {
 // gate.
 func (c *Client) Audit(ctx context.Context, filter AuditFilter, after string, limit int) (api.AuditPage, error) {
 	for _, name := range []*string{&filter.Account, &filter.Actor} {
-		if strings.Contains(*name, "@") { // no e-mail address is in a URL
+		if strings.Contains(*name, "@") { // programs log URLs: the e-mail of an account does not get there
 			found, err := c.LookUpAccount(ctx, *name)
 			if err != nil {
 				return api.AuditPage{}, err

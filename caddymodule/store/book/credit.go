@@ -56,11 +56,11 @@ func totalsOn(day calendar.Day) string { return totalPrefix + " " + day.String()
 // Credit gives calls of one day back in all limits, those of keys included.
 // Paces do not change. A credit with an id that the account had before is made
 // once: the result is the same credit again, or ErrOtherCredit if it was for
-// another endpoint or number of calls; the day of the first one counts. A credit
-// with an id that would give nothing back is not made: it is returned with
-// ErrNothingLeft. Without an id, several credits can be made at once. record is
-// called in the step that makes the credits, not for a repetition. The error is store.ErrNotFound
-// without an account, unless one with the id was closed and has called.
+// another endpoint or number of calls; the day of the first one counts. Without an
+// id, several credits can be made at once. Credits that would give nothing back are
+// not made: they are returned with ErrNothingLeft. record is called in the step that
+// makes the credits, not for a repetition. The error is store.ErrNotFound without an
+// account, unless one with the id was closed and has called.
 //
 // The calls of closed accounts with the id are given back as well, after those of
 // the account that has it.
@@ -97,9 +97,6 @@ func (b *Book) Reset(ctx context.Context, at time.Time, account, endpoint string
 		if c.Used > 0 && (endpoint == "" || c.Endpoint == endpoint) {
 			credits = append(credits, Credit{Day: day, Endpoint: c.Endpoint, Calls: c.Used})
 		}
-	}
-	if len(credits) == 0 {
-		return nil
 	}
 	if _, err = b.Credit(ctx, at, account, "", credits, record); errors.Is(err, ErrNothingLeft) {
 		return nil // another reset was faster
@@ -140,7 +137,7 @@ func (b *Book) credit(ctx context.Context, at time.Time, account, id string, cre
 	if err != nil {
 		return nil, err
 	}
-	if id != "" && made[0].Credited == 0 {
+	if !slices.ContainsFunc(made, func(c Credit) bool { return c.Credited > 0 }) {
 		return made, cmp.Or(b.moveCredits(ctx, a, totalsOn(made[0].Day)), ErrNothingLeft)
 	}
 	if id != "" {

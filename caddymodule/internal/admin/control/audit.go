@@ -58,15 +58,13 @@ func (s *server) addNote(ctx context.Context, with *session, in *noteInput) erro
 
 func (s *server) listAudit(ctx context.Context, with *session, in *listAuditInput) (api.AuditPage, error) {
 	filter := book.EntryFilter{NewestFirst: in.Order == "desc"}
-	var labels []string
 	var err error
-	if filter.Accounts, _, err = s.meant(ctx, with, in.Account, book.EntryFilter{Accounts: []string{in.Account}}); err == nil {
-		filter.Actors, labels, err = s.meant(ctx, with, in.Actor, book.EntryFilter{Actors: []string{in.Actor}})
+	if filter.Accounts, err = s.meant(ctx, with, in.Account, book.EntryFilter{Accounts: []string{in.Account}}); err == nil {
+		filter.Actors, err = s.meant(ctx, with, in.Actor, book.EntryFilter{Actors: []string{in.Actor}})
 	}
 	if err != nil {
 		return api.AuditPage{}, err
 	}
-	filter.Actors = append(filter.Actors, labels...) // a program can name a person by both
 	if filter.Since, err = parseTime("since", in.Since); err == nil {
 		filter.Until, err = parseTime("until", in.Until)
 	}
@@ -91,12 +89,14 @@ func (s *server) listAudit(ctx context.Context, with *session, in *listAuditInpu
 	}
 	known := map[string]string{}
 	label := func(id string) string {
-		if _, read := known[id]; !read && api.ValidAccount(id) {
+		text, read := known[id]
+		if !read && api.ValidAccount(id) && !s.isSlow(begun) {
 			if a, err := with.book.Get(ctx, id); err == nil { // otherwise the id is all that is known
-				known[id] = a.Label
+				text = a.Label
 			}
+			known[id] = text
 		}
-		return known[id]
+		return text
 	}
 	for _, e := range entries {
 		shown := api.AuditEntry{
@@ -111,24 +111,25 @@ func (s *server) listAudit(ctx context.Context, with *session, in *listAuditInpu
 	return page, nil
 }
 
-// meant returns the ids and labels of the account with a name as its id, or else of
-// those with it as their label. A name of no account is an id if the log has it, which
-// logged selects: of another actor, or of an account that was deleted.
-func (s *server) meant(ctx context.Context, with *session, name string, logged book.EntryFilter) (ids, labels []string, err error) {
+// meant returns the ids of the account with a name as its id, or else of those with
+// it as their label. A name of no account is an id if the log has it, which logged
+// selects: of another actor, or of an account that was deleted. Labels that are
+// e-mails are with them: programs also name persons so.
+func (s *server) meant(ctx context.Context, with *session, name string, logged book.EntryFilter) (ids []string, err error) {
 	if name == "" {
-		return nil, nil, nil
+		return nil, nil
 	}
 	find := func(idOnly bool) error {
 		found, err := s.lookUpAccount(ctx, with, &lookUpInput{api.AccountLookup{Name: name, IDOnly: idOnly}})
 		for _, a := range found.Accounts {
-			if ids = append(ids, a.Account); a.Label != "" {
-				labels = append(labels, a.Label)
+			if ids = append(ids, a.Account); strings.Contains(a.Label, "@") {
+				ids = append(ids, a.Label)
 			}
 		}
 		return err
 	}
 	if err := find(true); err != nil || len(ids) > 0 {
-		return ids, labels, err
+		return ids, err
 	}
 	logged.NewestFirst = true
 	some, next, err := with.book.SomeEntries(ctx, logged, store.EntryID{}, 1, func() bool { return s.isSlow(with.now) })
@@ -138,10 +139,7 @@ func (s *server) meant(ctx context.Context, with *session, name string, logged b
 	if err == nil && len(ids)+len(some) == 0 && next == (store.EntryID{}) { // all entries were read
 		err = errUnknownName
 	}
-	if len(ids) == 0 {
-		ids = []string{name}
-	}
-	return ids, labels, err
+	return append(ids, name), err
 }
 
 func parseTime(parameter, text string) (time.Time, error) {
