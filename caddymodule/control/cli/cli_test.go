@@ -216,7 +216,11 @@ key_xxxxxxxxxxxxxxxx  ci    tgk_…xxxx  convert usage  2126-11-20T09:00:00Z  ne
 	if out := s.ok(t, "explain", "GET", "/api/currencies", "--account", "acc_1", "--key", "ci"); !strings.Contains(out, id) {
 		t.Errorf("a key by its name: got %s", out)
 	}
-	if out := s.ok(t, "key", "revoke", "acc_1", "ci"); out != "Revoked "+id+".\n" {
+	s.ok(t, "key", "set", "acc_1", "ci", "--name", "key_prod")
+	if _, complaints, err := s.run(t, "key", "rotate", "acc_1", "key_prod"); err == nil || complaints != "Error: use the id of the key: "+id+"\n" {
+		t.Errorf("a rotation by the name: got %v, %s", err, complaints)
+	}
+	if out := s.ok(t, "key", "revoke", "acc_1", "key_prod"); out != "Revoked "+id+".\n" {
 		t.Errorf("a key by its name: got %s", out)
 	}
 	expect(t, s.ok(t, "key", "list", "acc_1", "--kind", "login", "--json"), `{"keys":[]}`+"\n")
