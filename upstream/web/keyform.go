@@ -2,7 +2,9 @@ package web
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"reflect"
 	"slices"
@@ -359,6 +361,11 @@ func (f *keyForm) addresses() []string {
 	addresses := strings.Fields(f.Addresses)
 	if len(addresses) > maxLimits {
 		f.refuse("addresses", "A key has at most "+strconv.Itoa(maxLimits)+" addresses. Use networks such as 203.0.113.0/24 instead.")
+	}
+	for _, text := range addresses {
+		if _, err := netip.ParsePrefix(text); err != nil && net.ParseIP(text) == nil {
+			f.refuse("addresses", text+" is neither an IP address nor a network such as 203.0.113.0/24.")
+		}
 	}
 	return addresses
 }

@@ -30,8 +30,8 @@ func keyProblem(refused *apierror.Error) (field, problem string) {
 		return "name", "Give the key a name of 1 to 64 characters, all of them visible."
 	case "name_taken":
 		return "name", "You have a key with this name. Choose another name, or rotate or revoke that key."
-	case "key_replaced", "invalid_expiry":
-		return "expires", refused.Message
+	case "key_replaced":
+		return "expires", "This key was rotated, and cannot expire later. Edit the key that replaces it."
 	case "too_many_keys":
 		return "name", "You have 100 keys, the maximum. Revoke a key first."
 	case "not_entitled":
@@ -39,9 +39,9 @@ func keyProblem(refused *apierror.Error) (field, problem string) {
 	case "plan_required":
 		return "name", "Your plan has no access to the API yet."
 	case "invalid_address":
-		return "addresses", refused.Message
-	case "unknown_endpoint", "invalid_limit":
-		return "limits", refused.Message
+		return "addresses", "An address is not valid. Use addresses such as 203.0.113.7, and networks such as 203.0.113.0/24."
+	case "unknown_endpoint":
+		return "limits", "A limit is for an endpoint that the API no longer has. Choose “remove this limit”."
 	}
 	return "", ""
 }

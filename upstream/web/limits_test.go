@@ -78,8 +78,9 @@ func TestLimitMistakes(t *testing.T) {
 		{"Choose the endpoint of this limit, or clear the number.", limitForm("203.0.113.7", good, [3]string{"1000", "day", ""})},
 		{"A limit an hour is at least 1.", limitForm("203.0.113.7", good, [3]string{"0", "hour", "convert"})},
 		{"A key has only one limit a month for rates.", limitForm("203.0.113.7", good, [3]string{"9", "month", "rates"})},
-		{"Unknown endpoint &#34;quotes&#34;.", limitForm("203.0.113.7", good, [3]string{"9", "day", "quotes"})},
-		{"&#34;example.com&#34; is neither a network", limitForm("203.0.113.7\nexample.com", good)},
+		{"A limit is for an endpoint that the API no longer has. Choose “remove this limit”.", limitForm("203.0.113.7", good, [3]string{"9", "day", "quotes"})},
+		{"example.com is neither an IP address nor a network such as 203.0.113.0/24.", limitForm("203.0.113.7\nexample.com", good)},
+		{"An address is not valid.", limitForm("::ffff:0:0/90", good)},
 		{"A key has at most 32 addresses.", limitForm(many, good)},
 		{"Give the key a name of 1 to 64", url.Values{"name": {"\u200b"}, "ability": {"convert"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}}},
 		{"Choose at least one endpoint.", url.Values{"name": {"ci"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}}},
@@ -154,7 +155,7 @@ func TestEditKey(t *testing.T) {
 	if _, err := w.gate.Client.RotateKey(t.Context(), a.ID, key.ID, api.Rotation{Overlap: "1h"}); err != nil {
 		t.Fatal(err)
 	}
-	ada.do(http.MethodPost, page+"/edit", form).has(t, http.StatusUnprocessableEntity, "Expiry", "Other date", "The key is already replaced")
+	ada.do(http.MethodPost, page+"/edit", form).has(t, http.StatusUnprocessableEntity, "Expiry", "Other date", "This key was rotated, and cannot expire later")
 	log.wantNone(t)
 }
 

@@ -39,7 +39,7 @@ func keyStories() map[string]story {
 		"new-endpoint": newKeyStory("starter", keyForm{Name: "ci", Field: "limits", Problem: "Unknown endpoint \"quotes\".",
 			Limits: []limitRow{{Endpoint: "rates", Limit: "100", Period: perDay}}}),
 		"new-address": newKeyStory("starter", keyForm{Name: "ci", Addresses: "203.0.113.0/24\nexample.com", Field: "addresses",
-			Problem: "\"example.com\" is neither a network such as 203.0.113.0/24 nor an IP address without a zone."}),
+			Problem: "example.com is neither an IP address nor a network such as 203.0.113.0/24."}),
 		"token": func(s *site, w http.ResponseWriter) error {
 			return s.showToken(w, storyVisit("starter"), api.IssuedKey{Key: storyKeys(2)[1], Token: "tgk_" + strings.Repeat("EXAMPLE", 7)}, false)
 		},
