@@ -247,8 +247,8 @@ func isOfControl(m member) bool {
 	return m.Name == "keys" || strings.HasPrefix(m.Name, "keys[]")
 }
 
-// manyLines returns the number of lines of code that a page does not show whole, or
-// 0 for up to ten lines.
+// manyLines returns the number of lines of an answer that a page does not show whole,
+// or 0 for up to ten lines.
 func manyLines(code string) int {
 	if n := strings.Count(code, "\n") + 1; n > 10 {
 		return n
