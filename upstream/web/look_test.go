@@ -147,7 +147,7 @@ func TestDocsAreWhole(t *testing.T) {
 const broken = `(() => {
 	const found = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 	for (let node = texts.nextNode(); node; node = texts.nextNode()) {
-		for (const word of node.data.matchAll(/(?<=^|[\s(])[A-Za-z]{2,18}(?=[.,:;)]?(\s|$))/g)) {
+		for (const word of node.data.matchAll(/(?<=^|[\s(])[A-Za-z_]{2,18}(?=[.,:;)]?(\s|$))/g)) {
 			const range = document.createRange();
 			range.setStart(node, word.index);
 			range.setEnd(node, word.index + word[0].length);
