@@ -134,6 +134,8 @@ func (s *site) try(w http.ResponseWriter, r *http.Request, v *visit) error {
 	return s.views.show(w, status, "operatortry", v.page("Try a request", operatorSection, view))
 }
 
+var unknownToGate = mistake("Account: the gate does not know it, so it has no keys.")
+
 // explain asks the gate.
 func (s *site) explain(ctx context.Context, f fields) (found api.Explanation, err error) {
 	ctx, cancel := account.OfCall(ctx)
@@ -144,16 +146,22 @@ func (s *site) explain(ctx context.Context, f fields) (found api.Explanation, er
 		return found, mistake("Path: enter the path and the query of a request, such as /api/rates?base=EUR.")
 	}
 	if name := field("account"); name != "" {
-		accounts, err := s.Gate.LookUpAccount(ctx, s.idOf(ctx, name))
+		id := s.idOf(ctx, name)
+		accounts, err := s.Gate.LookUpAccount(ctx, id)
 		switch {
 		case err != nil:
 			return found, err
+		case len(accounts) == 0 && id != name:
+			return found, unknownToGate
 		case len(accounts) != 1:
 			return found, mistake("Account: not one account has this e-mail, label or ID. Search for it in Accounts.")
 		}
 		q.Account = accounts[0].Account
 	}
-	if found, err = s.Gate.Explain(ctx, q); errors.Is(err, api.ErrNoKey) {
+	found, err = s.Gate.Explain(ctx, q)
+	if unknown := errors.Is(err, api.ErrNotFound); unknown && q.Key == "" {
+		err = unknownToGate
+	} else if unknown { // api.ErrNoKey, which has the same code
 		err = mistake("Key ID: no key has this ID. The page of an account has the IDs of its keys.")
 	}
 	return found, err

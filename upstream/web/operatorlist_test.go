@@ -217,11 +217,18 @@ func TestOperatorTriesARequest(t *testing.T) {
 			t.Errorf("%s: not escaped", test.target)
 		}
 	}
+	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodGet, "/explain"), Refusal: api.ErrNotFound})
+	p.post("/operator/try", "method", "GET", "target", "/", "account", ada.ID).has(t, 422, "Account: the gate does not know it, ")
+	w.gate.Fail(nil)
 	// It counts nothing.
 	usage, err := w.gate.Client.Usage(ctx, ada.ID, 0)
 	if err != nil || usage.Endpoints[0].Used != 1000 {
 		t.Errorf("got %+v, %v", usage, err)
 	}
+	if err := w.gate.Client.DeleteAccount(ctx, ada.ID); err != nil {
+		t.Fatal(err)
+	}
+	p.post("/operator/try", "method", "GET", "target", "/", "account", "ada@example.com").has(t, 422, "Account: the gate does not know it, ")
 }
 
 func TestOperatorToday(t *testing.T) {
@@ -240,7 +247,7 @@ func TestOperatorToday(t *testing.T) {
 		for a = p.get(target); a.header.Get("Refresh") != ""; a = p.get(target) { // being added up
 			a.has(t, http.StatusOK, "adds up the numbers")
 		}
-		a.has(t, http.StatusOK, title, "Accounts: 5 (1 disabled)", "95 %", "<strong>1,234</strong>", "<span>quota_exceeded 1,234</span>", "The gate admits calls.", "2 publications", "Tell the person who runs the server: <q>Run bin/upstream rates refresh: ",
+		a.has(t, http.StatusOK, title, "Accounts: 5 (1 disabled)", "95 %", "<strong>1,234</strong>", "<span>quota_exceeded 1,234</span>", "The gate admits calls.", "2 publications", "Tell the person who runs the server: <q>Run the command rates refresh of upstream: ",
 			"950 admitted", ": 1,234\"", `href="`+accountPage(ada.ID)+`"`)
 		if strings.Contains(a.body, "backup") {
 			t.Errorf("wants a backup of a new store: %s", a.body)

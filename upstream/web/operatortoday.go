@@ -65,7 +65,7 @@ func (s *site) checks(ctx context.Context) []api.Check {
 	switch {
 	case err != nil:
 		gate.OK, gate.Message = false, "The gate does not answer these pages."
-		gate.Remedy = "Run caddy tollgate health: see TollgateDown in docs/operations.md."
+		gate.Remedy = "Run caddy tollgate health. If it says ready, upstream has another TOLLGATE_CONTROL than Caddy."
 	case ready.Status == api.Unavailable:
 		gate.OK, gate.Message = false, "The gate refuses calls: "+ready.Failed()+"."
 		gate.Remedy = "Run caddy tollgate health: see TollgateStoreDown in docs/operations.md."
@@ -80,8 +80,8 @@ func (s *site) checks(ctx context.Context) []api.Check {
 	}
 	rates := api.Check{Name: "rates", OK: true, Message: "The rates are up to date."}
 	if missed := s.Rates(); missed > 0 {
-		rates.OK, rates.Message = false, plural(missed, "publication")+" of the bank missing: calls get the last rates, with their date."
-		rates.Remedy = "Run bin/upstream rates refresh: see TollgateRatesMissed in docs/operations.md."
+		rates.OK, rates.Message = false, plural(missed, "publication")+" of the bank missing: calls without a date get the last rates, with their date."
+		rates.Remedy = "Run the command rates refresh of upstream: see TollgateRatesMissed in docs/operations.md."
 	}
 	return []api.Check{gate, rates}
 }
