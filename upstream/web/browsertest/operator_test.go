@@ -148,35 +148,12 @@ func TestOperatorPages(t *testing.T) {
 			p.Type("#target", "/api/convert/EUR/1/USD")
 			p.Press("main form button")
 			o.judge("Admitted", "50,000", "Plan and permissions")
-			p.Go(o.address + "/operator/try")
-			p.Type("#account", "customer@example.com")
-			p.Type("#target", "/api/convert/EUR/1/USD")
-			p.Press("main form button")
-			o.judge("Admitted", "by customer@example.com")
 			p.Press(`nav a[href="/operator/audit"]`)
 			p.Type("#account", o.customer)
 			p.Press("main form button")
 			o.judge("key.revoke", "ticket for /revoke")
 		})
 	}
-}
-
-// lowers follows the link of a meter, and is asked before a lower number. Then
-// the same number changes nothing.
-func (o *office) lowers() {
-	o.Helper()
-	send := func(calls string) {
-		o.page.Go(o.address + "/operator/accounts/" + o.customer)
-		o.page.Press(`main .meters a[href*="/limit?target=convert"]`)
-		o.judge("960 of 50,000 used today")
-		browsertest.Evaluate[string](o.page, `document.querySelector("#calls").value = "`+calls+`"`)
-		o.page.Type("#reason", "lower")
-		o.page.Press("main form .actions button")
-	}
-	send("900")
-	o.judge("900 a day is lower than the present limit of convert, 50,000 a day.", "960 are used: calls are refused until the day ends.")
-	send("50,000")
-	o.judge("Nothing changed.")
 }
 
 // actions makes every change.
@@ -192,7 +169,6 @@ func (o *office) actions() {
 	o.judge("Give a reason")
 	o.act("/plan", api.AccountSet, map[string]string{"plan": "business"}, "The plan is changed.")
 	o.act("/limit", api.LimitSet, map[string]string{"endpoint": "convert", "calls": "50000", "until": "2099-12-31"}, "50,000 a day until 31 Dec 2099")
-	o.lowers()
 	o.act("/clear", api.LimitClear, nil, "The override is cleared.")
 	o.act("/limit", api.LimitSet, map[string]string{"endpoint": "convert", "calls": "50000", "until": "2099-12-31"}, "50,000 a day until 31 Dec 2099")
 	o.act("/credit", api.UsageCredit, map[string]string{"endpoint": "convert", "calls": "60"}, "900 of 50,000 used")
