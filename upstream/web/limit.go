@@ -46,16 +46,21 @@ func covers(endpoint string) string {
 	return endpoint
 }
 
+// has tells whether a plan has an endpoint. It has all together if it has one.
+func has(plan api.Plan, endpoint string) bool {
+	_, listed := plan.Limits[endpoint]
+	return listed || endpoint == api.All && len(plan.Limits) > 0
+}
+
 // planLimits returns a plan's limits of an endpoint, or of all endpoints
 // together, in words. It returns nil without access, and if there is no limit
 // of all endpoints.
 func planLimits(plan api.Plan, endpoint string) []string {
-	daily, listed := plan.Limits[endpoint]
-	if !listed && (endpoint != api.All || len(plan.Limits) == 0) {
+	if !has(plan, endpoint) {
 		return nil
 	}
 	var quotas, paces []string
-	if daily != nil {
+	if daily := plan.Limits[endpoint]; daily != nil {
 		quotas = append(quotas, limitText(*daily, perDay))
 	}
 	for _, l := range plan.MoreLimits {
@@ -67,7 +72,7 @@ func planLimits(plan api.Plan, endpoint string) []string {
 			quotas = append(quotas, limitText(l.Limit, l.Period))
 		}
 	}
-	if listed && len(quotas) == 0 {
+	if endpoint != api.All && len(quotas) == 0 {
 		quotas = append(quotas, "Unlimited")
 	}
 	return append(quotas, paces...)

@@ -54,13 +54,15 @@ type meter struct {
 	share float64
 }
 
-// pace is a limit that has no bar. Key is empty for one of the account.
-type pace struct{ Name, Key, Text string }
+// pace is a limit that has no bar. Key is empty for one of the account. Target and
+// Change are those of a meter.
+type pace struct{ Name, Key, Target, Text, Change string }
 
 // meters returns the limits of a usage document.
 func (v *visit) meters(document api.UsageDocument) meters {
 	var all, keys meters
 	for _, e := range document.Endpoints {
+		first := len(all.Bars)
 		if !slices.ContainsFunc(e.Limits, func(l api.UsageLimit) bool { return !isPace(l.Period) }) {
 			all.Bars = append(all.Bars, meter{
 				Name: e.Endpoint, Target: e.Endpoint + "/" + perDay, Period: "Today", State: "unlimited", Used: humanize.Comma(e.Used), share: unlimitedShare,
@@ -68,9 +70,9 @@ func (v *visit) meters(document api.UsageDocument) meters {
 		}
 		for _, l := range e.Limits {
 			all.add(v.clock, e.Endpoint, "", l)
-			if l.Period == perDay && e.Credited > 0 {
-				all.Bars[len(all.Bars)-1].Returned = humanize.Comma(e.Credited)
-			}
+		}
+		if e.Credited > 0 {
+			all.Bars[first].Returned = humanize.Comma(e.Credited)
 		}
 	}
 	for _, l := range document.Limits {
@@ -108,7 +110,7 @@ func (m *meters) addKey(c clock, key api.UsageKey) {
 
 func (m *meters) add(c clock, endpoint, key string, l api.UsageLimit) {
 	if l.Used == nil || l.Remaining == nil || l.ResetsAt == nil {
-		m.Paces = append(m.Paces, pace{covers(endpoint), key, limitText(l.Limit, l.Period)})
+		m.Paces = append(m.Paces, pace{Name: covers(endpoint), Key: key, Target: endpoint + "/" + l.Period, Text: limitText(l.Limit, l.Period)})
 		return
 	}
 	m.Bars = append(m.Bars, newMeter(c, endpoint, key, l))

@@ -66,8 +66,7 @@ func (s *site) operatorAccount(w http.ResponseWriter, r *http.Request, v *visit)
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	view := newSheet(of, document, overrides, keys, refused, log.Audit)
-	view.Calls = of.callList(document.RecentCalls, r.URL.Query())
+	view := newSheet(of, document, overrides, keys, refused, log.Audit, r.URL.Query())
 	if older := len(keys) - operatorKeys; older > 0 && !r.URL.Query().Has("keys") {
 		view.Keys.Keys, view.OlderKeys = view.Keys.Keys[:operatorKeys], older
 	}
@@ -76,10 +75,10 @@ func (s *site) operatorAccount(w http.ResponseWriter, r *http.Request, v *visit)
 	return s.views.show(w, http.StatusOK, "operatoraccount", p)
 }
 
-func newSheet(of *subject, document api.UsageDocument, overrides []api.Override, keys []api.Key, refused []api.Refused, log []api.AuditEntry) *sheet {
+func newSheet(of *subject, document api.UsageDocument, overrides []api.Override, keys []api.Key, refused []api.Refused, log []api.AuditEntry, query url.Values) *sheet {
 	view := &sheet{
 		subject: of, Limits: of.meters(document), Overrides: of.overrideRows(overrides), Entries: of.entryRows(log),
-		Calls:   of.callList(document.RecentCalls, nil),
+		Calls:   of.callList(document.RecentCalls, query),
 		Credits: slices.DeleteFunc(document.Days, func(d api.UsageDay) bool { return len(d.Credited) == 0 }),
 		Refused: sumBy(refused, func(r api.Refused) [2]string { return [2]string{r.Code, r.Endpoint} }),
 	}
@@ -89,6 +88,11 @@ func newSheet(of *subject, document api.UsageDocument, overrides []api.Override,
 	for i, bar := range view.Limits.Bars {
 		if bar.Key == "" {
 			view.Limits.Bars[i].Change = of.Path() + "/limit?target=" + bar.Target
+		}
+	}
+	for i, p := range view.Limits.Paces {
+		if p.Key == "" {
+			view.Limits.Paces[i].Change = of.Path() + "/limit?target=" + p.Target
 		}
 	}
 	view.Keys.fill(of.visit, keys)
@@ -136,18 +140,21 @@ type actionForm struct {
 	Today, Zone string
 	// Sure is what the problem asks: the form can be sent again with it.
 	Sure string
-	// Bars are the limits now, the nearest first. The maps have the endpoint and the
-	// period of each.
-	Bars      []meter
+	// Limits are the limits now, the nearest first. The maps have the endpoint and the
+	// period of each, and what is used today of endpoints without a limit.
+	Limits    meters
+	Overrides []overrideRow
 	limits    map[string]api.UsageLimit
+	used      map[string]int64
 	overrides map[string]api.Override
 }
 
 // ask is a mistake unless the text is empty, or the form was asked the same.
 func (f *actionForm) ask(sure, text string) error {
-	if f.Sure = sure; text == "" || f.Get("sure") == sure {
+	if text == "" || f.Get("sure") == sure {
 		return nil
 	}
+	f.Sure = sure
 	return mistake(text + " If you want this, press the button again.")
 }
 
@@ -165,39 +172,26 @@ func (s *site) action(w http.ResponseWriter, r *http.Request, v *visit) error {
 	if r.Method != http.MethodPost {
 		f.Values = url.Values{"target": r.URL.Query()["target"], "plan": {of.Plan}, "day": {f.Today}, "id": {rand.Text()}}
 	}
-	if f.Action == "limit" {
-		if err := s.fillLimit(r.Context(), f); err != nil {
-			return err
-		}
-	}
-	f.Target = f.Get("target")
-	if f.Action == "revoke" {
-		r.SetPathValue("id", f.Target)
-		key, err := s.liveKey(r, of.visit)
-		if err != nil {
-			return err
-		}
-		f.Target = key.Name + " (" + key.Hint + ")"
-	}
 	status := http.StatusOK
-	if r.Method == http.MethodPost {
+	if err = s.fillTarget(r, f); err == nil && r.Method == http.MethodPost {
 		f.Link, err = untilDone(r.Context(), func(ctx context.Context) (string, error) { return s.make(ctx, f) })
-		switch f.Problem = adviceOf(err); {
-		case f.Problem != "":
-			status = http.StatusUnprocessableEntity
-		case errors.Is(err, errUnchanged):
-			redirect(w, f.Path(), url.Values{"done": {"unchanged"}})
-			return nil
-		case err != nil:
-			return err
-		case f.Link == "":
-			done := url.Values{"done": {f.Action}}
-			if f.Action == "credit" {
-				done.Set("credit", f.Get("id"))
-			}
-			redirect(w, f.Path(), done)
-			return nil
+	}
+	gone := f.Target != "" && (errors.Is(err, errNotFound) || errors.Is(err, api.ErrNotFound))
+	switch f.Problem = adviceOf(err); {
+	case f.Problem != "":
+		status = http.StatusUnprocessableEntity
+	case gone, errors.Is(err, errUnchanged):
+		redirect(w, f.Path(), url.Values{"done": {"unchanged"}})
+		return nil
+	case err != nil:
+		return err
+	case r.Method == http.MethodPost && f.Link == "":
+		done := url.Values{"done": {f.Action}}
+		if f.Action == "credit" {
+			done.Set("credit", f.Get("id"))
 		}
+		redirect(w, f.Path(), done)
+		return nil
 	}
 	return s.views.show(w, status, "operatoraction", v.page(f.Title, operatorSection, f))
 }
@@ -208,7 +202,7 @@ func newAction(of *subject, name string, values url.Values) *actionForm {
 		Today: of.clock.now.In(of.clock.zone).Format(time.DateOnly), Zone: of.plans.Timezone,
 	}
 	if name == "limit" {
-		f.options["endpoint"] = slices.DeleteFunc(of.endpointChoices(""), func(c choice) bool { return !of.has(c.Value) })
+		f.options["endpoint"] = slices.DeleteFunc(of.endpointChoices(""), func(c choice) bool { return !has(of.plan, c.Value) })
 	}
 	return f
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,8 +15,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
-// overrideRow is an override in words. Instead is the limit of the plan, or "no
-// limit".
+// overrideRow is an override in words. Instead is the limit of the plan, "no limit",
+// or "no access".
 type overrideRow struct {
 	Target, Name, Limit, Instead, Reason string
 	// Ends is nil without an end. Its text is the last day.
@@ -27,6 +28,9 @@ func (v *visit) overrideRows(overrides []api.Override) (rows []overrideRow) {
 		row := overrideRow{Target: o.Endpoint + "/" + o.Period, Name: covers(o.Endpoint), Limit: "unlimited " + per(o.Period), Instead: "no limit", Reason: o.Reason}
 		if o.Limit != nil {
 			row.Limit = limitText(*o.Limit, o.Period)
+		}
+		if !has(v.plan, o.Endpoint) {
+			row.Instead = "no access"
 		}
 		if o.ExpiresAt != nil {
 			row.Ends = new(v.clock.moment(*o.ExpiresAt))
@@ -42,12 +46,6 @@ func (v *visit) overrideRows(overrides []api.Override) (rows []overrideRow) {
 	return rows
 }
 
-// has tells whether the plan has an endpoint. It has all together if it has one.
-func (v *visit) has(endpoint string) bool {
-	_, listed := v.plan.Limits[endpoint]
-	return listed || endpoint == api.All && len(v.plan.Limits) > 0
-}
-
 // overridesOf gets the overrides of what the account's plan has. Others open
 // nothing.
 func (s *site) overridesOf(ctx context.Context, v *visit) ([]overrideRow, error) {
@@ -57,32 +55,64 @@ func (s *site) overridesOf(ctx context.Context, v *visit) ([]overrideRow, error)
 	if errors.Is(err, api.ErrNotFound) {
 		err = nil
 	}
-	return v.overrideRows(slices.DeleteFunc(list, func(o api.Override) bool { return !v.has(o.Endpoint) })), err
+	return v.overrideRows(slices.DeleteFunc(list, func(o api.Override) bool { return !has(v.plan, o.Endpoint) })), err
 }
 
-// fillLimit reads what the limits are now, and fills an empty form with the limit
-// of its link, or else with the one that is nearest.
-func (s *site) fillLimit(ctx context.Context, f *actionForm) error {
-	ctx, cancel := account.OfCall(ctx)
+// fillTarget reads what the form changes now. The error is errNotFound for a key or
+// an override that is gone.
+func (s *site) fillTarget(r *http.Request, f *actionForm) error {
+	ctx, cancel := account.OfCall(r.Context())
 	defer cancel()
-	document, err := s.usageOf(ctx, f.visit, 0)
-	if err != nil {
+	target := f.Get("target")
+	switch f.Action {
+	case "limit":
+		document, err := s.usageOf(ctx, f.visit, 0)
+		if err != nil {
+			return err
+		}
+		overrides, err := s.Gate.Limits(ctx, f.Account.Account)
+		f.fillLimit(document, overrides)
+		return err
+	case "clear":
+		f.Target = target
+		overrides, err := s.Gate.Limits(ctx, f.Account.Account)
+		if err == nil && !slices.ContainsFunc(overrides, func(o api.Override) bool { return o.Endpoint+"/"+o.Period == target }) {
+			err = errNotFound
+		}
+		return err
+	case "revoke":
+		r.SetPathValue("id", target)
+		key, err := s.liveKey(r, f.visit)
+		f.Target = key.Name + " (" + key.Hint + ")"
 		return err
 	}
-	overrides, err := s.Gate.Limits(ctx, f.Account.Account)
+	return nil
+}
+
+// fillLimit fills an empty form with the limit of its link, or else with the one
+// that is nearest.
+func (f *actionForm) fillLimit(document api.UsageDocument, overrides []api.Override) {
 	document.Keys = nil
-	f.Bars, f.limits, f.overrides = f.meters(document).Bars, map[string]api.UsageLimit{}, map[string]api.Override{}
+	f.Limits, f.Overrides = f.meters(document), f.overrideRows(overrides)
+	f.limits, f.used, f.overrides = map[string]api.UsageLimit{}, map[string]int64{}, map[string]api.Override{}
+	for _, e := range document.Endpoints {
+		f.used[e.Endpoint+"/"+perDay] = e.Used
+		f.used[api.All+"/"+perDay] += e.Used
+	}
 	for _, e := range append(document.Endpoints, api.UsageEndpoint{Endpoint: api.All, Limits: document.Limits}) {
 		for _, l := range e.Limits {
 			f.limits[e.Endpoint+"/"+l.Period] = l
+			if l.Used != nil {
+				f.used[e.Endpoint+"/"+l.Period] = *l.Used
+			}
 		}
 	}
 	for _, o := range overrides {
 		f.overrides[o.Endpoint+"/"+o.Period] = o
 	}
 	target := f.Get("target")
-	if target == "" && len(f.Bars) > 0 {
-		target = f.Bars[0].Target
+	if target == "" && len(f.Limits.Bars) > 0 {
+		target = f.Limits.Bars[0].Target
 	}
 	if endpoint, period, _ := strings.Cut(target, "/"); !f.Has("endpoint") {
 		f.Values = url.Values{"endpoint": {endpoint}, "period": {period}}
@@ -93,18 +123,17 @@ func (s *site) fillLimit(ctx context.Context, f *actionForm) error {
 			f.Set("until", end.Add(-1).In(f.clock.zone).Format(time.DateOnly))
 		}
 	}
-	return err
 }
 
-// setLimit overrides a limit. It asks before a number that is lower than the
-// limit, or that refuses calls at once.
+// setLimit overrides a limit. It asks before a number that is lower than the limit,
+// or that refuses calls at once, and before an end where there is none.
 func (s *site) setLimit(ctx context.Context, f *actionForm, reason string) error {
 	endpoint, period := f.Get("endpoint"), f.Get("period")
 	calls, valid := wholeNumber(f.Get("calls"), 0)
 	end, wrong := f.clock.endOf(f.Get("until"))
 	target, number, lower := endpoint+"/"+period, humanize.Comma(calls)+" "+per(period), ""
 	now, limited := f.limits[target]
-	before := f.overrides[target]
+	before, overridden := f.overrides[target]
 	switch {
 	case !valid:
 		return mistake("Calls: a whole number from 0 to 10^15, such as 1000.")
@@ -117,10 +146,14 @@ func (s *site) setLimit(ctx context.Context, f *actionForm, reason string) error
 	case calls < now.Limit:
 		lower = number + " is lower than the present limit of " + covers(endpoint) + ", " + humanize.Comma(now.Limit) + " " + per(period) + "."
 	}
-	if now.Used != nil && *now.Used >= calls {
-		lower += " " + humanize.Comma(*now.Used) + " are used: calls are refused until the " + period + " ends."
+	if overridden && before.ExpiresAt == nil {
+		lower += " An override without an end applies now. This one replaces it, and ends."
 	}
-	if err := f.ask(target+"/"+number, lower); err != nil {
+	sure := strings.Join([]string{target, number, humanize.Comma(now.Limit), lower}, "/") // not what is used, which grows
+	if used, counted := f.used[target]; counted && used >= calls {
+		lower += " " + humanize.Comma(used) + " are used: calls are refused until the " + period + " ends."
+	}
+	if err := f.ask(sure, lower); err != nil {
 		return err
 	}
 	_, err := s.Gate.SetLimit(ctx, f.Account.Account, endpoint, period, api.OverrideRequest{Limit: &calls, ExpiresAt: &end, Reason: reason})

@@ -122,6 +122,58 @@ func TestOverrideShowsWhatItReplaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	send("5", "").says(t, "Endpoint: choose one of the list.")
+	if _, err := w.gate.Client.PutAccount(t.Context(), ada.ID, api.AccountChange{Plan: new("free")}); err != nil {
+		t.Fatal(err)
+	}
+	p.get(at+"/limit").says(t, "The plan free has no access to the API, and an override gives none. Change the plan")
+}
+
+// The form lists overrides and paces. It asks before an end for an override that
+// has none, and before a first limit that calls of today reach. An answer is to the
+// limit that the question was about.
+func TestOverrideAsks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ada := w.add("ada@example.com", "business")
+	forEver := func(endpoint, period string, limit *int64) {
+		t.Helper()
+		if _, err := w.gate.Client.SetLimit(t.Context(), ada.ID, endpoint, period, api.OverrideRequest{Limit: limit}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forEver("rates", "day", new(int64(70_000)))
+	forEver("all", "second", new(int64(9)))
+	forEver("convert", "day", nil)
+	w.call(ada.ID, "convert", 50)
+	p, _ := w.operator()
+	at := accountPage(ada.ID)
+	p.get(at).has(t, http.StatusOK, at+"/limit?target=all/second")
+	pace := p.get(at + "/limit?target=all/second")
+	pace.says(t, "rates : 70,000 a day, without an end (plan: 1,000)", "convert : unlimited a day, without an end (plan: 100,000)", "All endpoints: at most 9 a second")
+	if pace.value("calls") != "9" || pace.value("period") != "second" || strings.Contains(pace.words(), "all/second") {
+		t.Errorf("the form of a pace: %s", pace.body)
+	}
+	send := func(endpoint, calls, reason, sure string) answer {
+		return p.post(at+"/limit", "endpoint", endpoint, "calls", calls, "period", "day", "until", "2099-12-31", "reason", reason, "sure", sure)
+	}
+	const ends = "An override without an end applies now. This one replaces it, and ends."
+	asked := send("rates", "80000", "more", "")
+	asked.says(t, ends)
+	forEver("rates", "day", new(int64(75_000)))
+	asked = send("rates", "80000", "more", asked.value("sure"))
+	asked.says(t, ends)
+	p.get(at).says(t, "rates : 75,000 a day (plan")
+	if done := send("rates", "80000", "more", asked.value("sure")); done.location != at+"?done=limit" {
+		t.Errorf("after the answer: got %d %s", done.status, done.words())
+	}
+	if unasked := send("rates", "90000", "a\u202etxt", ""); unasked.status != http.StatusUnprocessableEntity || unasked.value("sure") != "" {
+		t.Errorf("a form without a question: got %d, answered as %q", unasked.status, unasked.value("sure"))
+	}
+	send("convert", "10", "less", "").says(t, "convert has no limit a day now. "+ends, "50 are used: calls are refused until the day ends.")
+	asked = send("all", "10", "less", "")
+	asked.says(t, "All endpoints has no limit a day now.", "50 are used: calls are refused until the day ends.")
+	send("all", "10", "less", asked.value("sure"))
+	p.get(at).says(t, "50 of 10 used")
 }
 
 // An override of the page ends when that of the command with the same last day
@@ -181,7 +233,9 @@ func TestCustomerIsTold(t *testing.T) {
 			t.Errorf("shows an endpoint without access, or a reason: %s", text)
 		}
 	}
-	usage.says(t, "2 of 5,000 used, 30 given back 4,998 left", "convert 2 Given back 30")
+	usage.says(t, "2 of 5,000 used, 30 given back 4,998 left", "convert 2 Given back 30", "Limits of your account convert :")
+	operator, _ := w.operator()
+	operator.get(accountPage(a.ID)).says(t, "rates : 7 a day (plan: no access)")
 }
 
 // Each form of the operator's pages and of Settings that changes nothing says
@@ -205,6 +259,8 @@ func TestNothingChanged(t *testing.T) {
 		{p, at + "/enable", []string{"reason", "r"}},
 		{customer, edit, []string{"name", "shop backend", "ability", "convert", "life", "unchanged"}},
 		{customer, "/settings/sessions", []string{"session", "gone"}},
+		{p, at + "/clear", []string{"target", "convert/day", "reason", "r"}},
+		{p, at + "/revoke", []string{"target", "gone", "reason", "r"}},
 	} {
 		before := w.entries(ada.ID)
 		a := c.who.post(c.page, c.fields...)
@@ -213,6 +269,9 @@ func TestNothingChanged(t *testing.T) {
 			continue
 		}
 		c.who.get(a.location).says(t, "Nothing changed.")
+	}
+	for _, link := range []string{"/clear?target=convert/day", "/revoke?target=gone"} {
+		p.get(p.get(at+link).location).says(t, "Nothing changed.")
 	}
 	p.post(at+"/disable", "reason", "r")
 	before := w.entries(ada.ID)
@@ -248,7 +307,7 @@ func TestPagesHaveTheirOwnWords(t *testing.T) {
 		{at + "/limit", limit("convert", "5", "week", "2099-12-31"), "Period: choose one of the list."},
 		{at + "/limit", limit("convert", "-5", "day", "2099-12-31"), "Calls: a whole number from 0 to 10^15, such as 1000."},
 		{at + "/limit", limit("convert", "", "day", "2099-12-31"), "Calls: a whole number from 0 to 10^15, such as 1000."},
-		{at + "/limit", append(limit("convert", "0", "hour", "2099-12-31"), "sure", "convert/hour/0 an hour"), "Calls: a limit of a second, a minute or an hour is at least 1."},
+		{at + "/limit", append(limit("convert", "0", "hour", "2099-12-31"), "sure", "convert/hour/0 an hour/0/convert has no limit an hour now."), "Calls: a limit of a second, a minute or an hour is at least 1."},
 		{at + "/limit", limit("convert", "5000", "day", "soon"), "Last day: Enter a date such as"},
 		{at + "/limit", limit("convert", "5000", "day", "2020-01-01"), "Last day: The date is in the past."},
 		{at + "/credit", credit("convert", "0", ""), "Calls: a whole number from 1 to 10^15, such as 100."},

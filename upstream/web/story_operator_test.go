@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -27,10 +28,11 @@ func operatorStories() map[string]story {
 		"operator-accounts-none":   operatorStory("operatoraccounts", "Accounts", &listView{fields: storyVisit("free").fields(url.Values{"search": {`"><b>שלום`}})}),
 		"operator-account":         operatorStory("operatoraccount", "ada@example.com", full),
 		"operator-account-hostile": operatorStory("operatoraccount", "hostile", storySheet(hostile)),
-		"operator-account-new":     operatorStory("operatoraccount", "shop-7", newSheet(storyVisit("free").subject(api.Account{Account: "shop-7", Plan: "free", Disabled: true}), api.UsageDocument{}, nil, nil, nil, nil)),
+		"operator-account-new":     operatorStory("operatoraccount", "shop-7", newSheet(storyVisit("free").subject(api.Account{Account: "shop-7", Plan: "free", Disabled: true}), api.UsageDocument{}, nil, nil, nil, nil, nil)),
 		"operator-plan":            actionStory("plan", url.Values{"plan": {"starter"}}, "", ""),
-		"operator-limit":           actionStory("limit", url.Values{"calls": {"many"}, "period": {perDay}, "reason": {`"><b>שלום`}}, "A limit is a whole number from 0 to 10^15, such as 1000.", ""),
-		"operator-limit-lower":     lowerStory(),
+		"operator-limit":           limitStory("starter", url.Values{"endpoint": {"convert"}, "calls": {"many"}, "period": {perDay}, "reason": {`"><b>שלום`}}),
+		"operator-limit-lower":     limitStory("starter", url.Values{"endpoint": {"convert"}, "calls": {"500"}, "period": {perDay}, "until": {"2026-12-31"}, "reason": {"fraud?"}}),
+		"operator-limit-none":      limitStory("free", url.Values{}),
 		"operator-clear":           actionStory("clear", nil, "", ""),
 		"operator-credit":          actionStory("credit", url.Values{"day": {"2026-11-20"}}, "", ""),
 		"operator-disable":         actionStory("disable", nil, "", ""),
@@ -68,10 +70,11 @@ func storySheet(text string) *sheet {
 	}
 	overrides := []api.Override{
 		{Endpoint: "convert", Period: perDay, Limit: new(int64(5000)), ExpiresAt: new(storyTime.Add(9 * day)), Reason: text},
-		{Endpoint: api.All, Period: "second"},
+		{Endpoint: api.All, Period: "second", Limit: new(int64(3))},
 	}
+	document.Limits = []api.UsageLimit{storyUsedLimit("second", 3, 0)}
 	refused := []api.Refused{{Code: "quota_exceeded", Endpoint: "convert", Calls: 1204}, {Code: "quota_exceeded", Endpoint: text[:min(len(text), 64)], Calls: 31}, {Code: "insufficient_scope", Calls: 2}}
-	return newSheet(storySubject(text), document, overrides, fromGate(keys), refused, storyEntries(text, 6))
+	return newSheet(storySubject(text), document, overrides, fromGate(keys), refused, storyEntries(text, 6), nil)
 }
 
 func storyEntries(text string, n int) (entries []api.AuditEntry) {
@@ -120,11 +123,19 @@ func actionStory(name string, values url.Values, problem, link string) story {
 	return operatorStory("operatoraction", f.Title, f)
 }
 
-// lowerStory is the form of an override that asks before a lower number.
-func lowerStory() story {
-	f := newAction(storySubject("ada@example.com"), "limit", url.Values{"endpoint": {"convert"}, "calls": {"500"}, "period": {perDay}, "until": {"2026-12-31"}, "reason": {"fraud?"}})
-	f.Bars = f.meters(keyUsage(0, 0)).Bars
-	f.Problem = f.ask("sure", "500 a day is lower than the present limit of convert, 1,000 a day. 900 are used: calls are refused until the day ends.").(problem).Advice
+// limitStory is the form of an override that is refused, or that asks.
+func limitStory(plan string, values url.Values) story {
+	of := storySubject("ada@example.com")
+	of.Plan, of.plan = plan, planOf(of.plans, plan)
+	f := newAction(of, "limit", values)
+	usage := storyUsage(map[string]float64{"convert": 0.9, "rates": 0.2}, 0)
+	usage.Endpoints[1].Limits[0] = storyUsedLimit(perDay, 1200, 900)
+	usage.Limits = []api.UsageLimit{storyUsedLimit("second", 3, 0)}
+	f.fillLimit(usage, []api.Override{{Endpoint: "convert", Period: perDay, Limit: new(int64(1200))}, {Endpoint: api.All, Period: "second", Limit: new(int64(3))}})
+	if values.Has("calls") {
+		_, err := new(site).make(context.Background(), f)
+		f.Problem = adviceOf(err)
+	}
 	return operatorStory("operatoraction", f.Title, f)
 }
 
@@ -153,7 +164,7 @@ func storyExplanation() *api.Explanation {
 
 func todayStory(numbers *api.Summary, days int) story {
 	view := todayView{visit: storyVisit("free"), Days: days, Checks: []api.Check{{Name: "gate", OK: true, Message: "The gate admits calls."},
-		{Name: "rates", Message: "2 publications of the bank missing: calls get the last rates, with their date.", Remedy: "Run bin/upstream rates refresh: see TollgateRatesMissed in docs/operations.md."}}}
+		{Name: "rates", Message: "2 publications of the bank missing: calls without a date get the last rates, with their date.", Remedy: "Run the command rates refresh of upstream: see TollgateRatesMissed in docs/operations.md."}}}
 	if numbers != nil {
 		view.fill(*numbers)
 	}

@@ -29,7 +29,7 @@ func usageStories() map[string]story {
 func usageStory(plan string, d api.UsageDocument) story {
 	return func(s *site, w http.ResponseWriter) error {
 		v := storyVisit(plan)
-		p := v.page("My usage", "usage", v.usageView(d, storyRefused(d)))
+		p := v.page("My usage", "usage", v.usageView(d, storyRefused(d), nil))
 		p.Updates = "/usage?background=1"
 		return s.views.show(w, http.StatusOK, "usage", p)
 	}
@@ -42,7 +42,7 @@ func overrideStory() story {
 	d.Days[29].Credited, d.Days[20].Credited = map[string]int64{"convert": 120}, map[string]int64{"convert": 30, "rates": 9}
 	return func(s *site, w http.ResponseWriter) error {
 		v := storyVisit("starter")
-		view := v.usageView(d, nil)
+		view := v.usageView(d, nil, nil)
 		view.Overrides = storyOverrides()
 		return s.views.show(w, http.StatusOK, "usage", v.page("My usage", "usage", view))
 	}
@@ -52,8 +52,7 @@ func overrideStory() story {
 func refusedStory(d api.UsageDocument) story {
 	return func(s *site, w http.ResponseWriter) error {
 		v := storyVisit("starter")
-		view := v.usageView(d, nil)
-		view.Calls = v.callList(d.RecentCalls, url.Values{"calls": {"refused"}})
+		view := v.usageView(d, nil, url.Values{"calls": {"refused"}})
 		return s.views.show(w, http.StatusOK, "usage", v.page("My usage", "usage", view))
 	}
 }

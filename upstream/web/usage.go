@@ -40,8 +40,8 @@ func (s *site) usage(w http.ResponseWriter, r *http.Request, v *visit) error {
 	if err != nil {
 		return err
 	}
-	view, query := v.usageView(document, sumBy(refused, func(r api.Refused) string { return r.Day })), r.URL.Query()
-	view.Calls = v.callList(document.RecentCalls, query)
+	query := r.URL.Query()
+	view := v.usageView(document, sumBy(refused, func(r api.Refused) string { return r.Day }), query)
 	if view.Overrides, err = s.overridesOf(r.Context(), v); err != nil {
 		return err
 	}
@@ -132,13 +132,13 @@ func unusedLimit(period string, limit int64, ends map[string]time.Time) api.Usag
 	return l
 }
 
-func (v *visit) usageView(document api.UsageDocument, refused refusedCalls) usageView {
+func (v *visit) usageView(document api.UsageDocument, refused refusedCalls, query url.Values) usageView {
 	return usageView{
 		Plan: document.Plan, Zone: document.Timezone,
 		Resets: v.clock.moment(document.ResetsAt), ResetClock: document.ResetsAt.In(v.clock.zone).Format("15:04"),
 		Countdown: v.clock.countdown(document.ResetsAt),
 		Chart:     newChart(newChartData(document, refused)),
-		Calls:     v.callList(document.RecentCalls, nil),
+		Calls:     v.callList(document.RecentCalls, query),
 		Limits:    v.meters(document),
 		Offer:     v.offer(),
 	}

@@ -73,11 +73,29 @@ func TestMeterOrder(t *testing.T) {
 		t.Errorf("got\n%q\nwant\n%q", got, want)
 	}
 	paces := []pace{
-		{"history", "", "at most 60 a minute"}, {"All endpoints", "", "at most 50 a second"},
-		{"convert", "nightly report", "at most 1,250 a second"}, {"convert", "nightly report", "at most 1,750 a minute"},
+		{"history", "", "history/minute", "at most 60 a minute", ""}, {"All endpoints", "", "all/second", "at most 50 a second", ""},
+		{"convert", "nightly report", "convert/second", "at most 1,250 a second", ""}, {"convert", "nightly report", "convert/minute", "at most 1,750 a minute", ""},
 	}
 	if !slices.Equal(all.Paces, paces) {
 		t.Errorf("got paces %q, want %q", all.Paces, paces)
+	}
+}
+
+// Calls of today that were given back are on the first meter of their endpoint,
+// also without a limit of a day.
+func TestReturnedCalls(t *testing.T) {
+	t.Parallel()
+	document := monthlyUsage(5, 5)
+	for i := range document.Endpoints {
+		document.Endpoints[i].Credited = int64(i + 1)
+	}
+	var got []string
+	for _, m := range storyVisit("business").meters(document).Bars {
+		got = append(got, m.Name+"/"+m.Period+"/"+m.State+"/"+m.Returned)
+	}
+	want := []string{"rates/This month/ok/3", "convert/Today/ok/2", "convert/This month/ok/", "All endpoints/This month/ok/", "currencies/Today/unlimited/1", "history/Today/unlimited/4"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
