@@ -21,8 +21,9 @@ var differs = map[string]string{
 	"TestPHPFastCGIDirectoryRedirectStaysOnOrigin": "the whole site: %2F, %5C and .. segments are ambiguous, so the answer is 400 bad_path",
 }
 
-// suite is the program of the tests, and the folder that it runs in.
-type suite struct{ program, folder string }
+// suite is the program of the tests, and the folder that it runs in. Certificates
+// stay in its home: a request can come before the first one is made.
+type suite struct{ program, folder, home string }
 
 // TestCaddy runs the tests. They come from the module cache. Their file
 // caddyfile_adapt_test.go is left out: it starts no server, and imports a package
@@ -78,7 +79,7 @@ func build(t *testing.T) suite {
 	module := regexp.MustCompile(`(?m)^module (.*)$`).ReplaceAllString(read(t, filepath.Join(root, "go.mod")), "module caddysuite\nrequire $1 v0.0.0\nreplace $1 => "+root)
 	must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(module), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "go.sum"), []byte(read(t, filepath.Join(root, "go.sum"))), 0o600))
-	s := suite{filepath.Join(dir, "integration.test"), filepath.Join(tests, "integration")}
+	s := suite{filepath.Join(dir, "integration.test"), filepath.Join(tests, "integration"), t.TempDir()}
 	// The race detector, because its builds of Caddy are in the cache.
 	command(t, dir, "go", "test", "-mod=mod", "-race", "-c", "-o", s.program, "./caddytest/integration")
 	return s
@@ -88,12 +89,11 @@ func build(t *testing.T) suite {
 // ports of these tests are fixed, so they get a network of their own.
 func (s suite) run(t *testing.T, pattern string) (failed []string) {
 	t.Helper()
-	home := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, "unshare", "--net", "--map-root-user", "sh", "-c", `ip link set lo up && exec "$0" -test.v -test.run "$1"`, s.program, pattern)
 	c.Dir = s.folder
-	c.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_DATA_HOME="+home, "GATE="+filepath.Join(home, "gate"))
+	c.Env = append(os.Environ(), "HOME="+s.home, "XDG_CONFIG_HOME="+s.home, "XDG_DATA_HOME="+s.home, "GATE="+filepath.Join(s.home, "gate"))
 	output, err := c.CombinedOutput()
 	ended := regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\S+)`).FindAllSubmatch(output, -1)
 	if len(ended) == 0 || bytes.Contains(output, []byte("DATA RACE")) {
