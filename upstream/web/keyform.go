@@ -337,9 +337,9 @@ func (f *keyForm) limits() []api.Limit {
 		case !valid:
 			problem = "A limit is a whole number from 0 to 10^15, such as 1000."
 		case limit.Limit == 0 && isPace(limit.Period):
-			problem = "A limit " + per(limit.Period) + " is at least 1."
+			problem = "A limit " + api.Per(limit.Period) + " is at least 1."
 		case slices.ContainsFunc(limits, same):
-			problem = "A key has only one limit " + per(limit.Period) + " for " + row.Endpoint + "."
+			problem = "A key has only one limit " + api.Per(limit.Period) + " for " + row.Endpoint + "."
 		}
 		if problem != "" {
 			row.Wrong = f.Problem == ""

@@ -22,19 +22,11 @@ func limitText(limit int64, period string) string {
 	if limit == 0 {
 		return "Closed"
 	}
-	text := humanize.Comma(limit) + " " + per(period)
+	text := humanize.Comma(limit) + " " + api.Per(period)
 	if isPace(period) {
 		return "at most " + text
 	}
 	return text
-}
-
-// per returns a period with its article.
-func per(period string) string {
-	if period == "hour" {
-		return "an hour"
-	}
-	return "a " + period
 }
 
 // covers returns what a limit covers: the name of an endpoint, or the words

@@ -250,9 +250,9 @@ func TestOperatorsOnly(t *testing.T) {
 	if w.last(ada.ID, 1)[0].ID != before {
 		t.Error("something was changed")
 	}
-	nobody := w.person().get(accountPage(ada.ID))
-	if want := "/login?next=" + url.QueryEscape(accountPage(ada.ID)); nobody.status != http.StatusSeeOther || nobody.location != want {
-		t.Errorf("signed out: got %d %q, want %q", nobody.status, nobody.location, want)
+	stranger := w.person().get(accountPage(ada.ID))
+	if want := "/login?next=" + url.QueryEscape(accountPage(ada.ID)); stranger.status != http.StatusSeeOther || stranger.location != want {
+		t.Errorf("signed out: got %d %q, want %q", stranger.status, stranger.location, want)
 	}
 }
 

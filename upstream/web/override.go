@@ -25,7 +25,7 @@ type overrideRow struct {
 
 func (v *visit) overrideRows(overrides []api.Override) (rows []overrideRow) {
 	for _, o := range overrides {
-		row := overrideRow{Target: o.Endpoint + "/" + o.Period, Name: covers(o.Endpoint), Limit: "unlimited " + per(o.Period), Instead: "no limit", Reason: o.Reason}
+		row := overrideRow{Target: o.Endpoint + "/" + o.Period, Name: covers(o.Endpoint), Limit: "unlimited " + api.Per(o.Period), Instead: "no limit", Reason: o.Reason}
 		if o.Limit != nil {
 			row.Limit = limitText(*o.Limit, o.Period)
 		}
@@ -131,7 +131,7 @@ func (s *site) setLimit(ctx context.Context, f *actionForm, reason string) error
 	endpoint, period := f.Get("endpoint"), f.Get("period")
 	calls, valid := wholeNumber(f.Get("calls"), 0)
 	end, wrong := f.clock.endOf(f.Get("until"))
-	target, number, lower := endpoint+"/"+period, humanize.Comma(calls)+" "+per(period), ""
+	target, number, lower := endpoint+"/"+period, humanize.Comma(calls)+" "+api.Per(period), ""
 	now, limited := f.limits[target]
 	before, overridden := f.overrides[target]
 	switch {
@@ -142,9 +142,9 @@ func (s *site) setLimit(ctx context.Context, f *actionForm, reason string) error
 	case before.Limit != nil && *before.Limit == calls && before.ExpiresAt != nil && before.ExpiresAt.Equal(end):
 		return errUnchanged
 	case !limited:
-		lower = covers(endpoint) + " has no limit " + per(period) + " now."
+		lower = covers(endpoint) + " has no limit " + api.Per(period) + " now."
 	case calls < now.Limit:
-		lower = number + " is lower than the present limit of " + covers(endpoint) + ", " + humanize.Comma(now.Limit) + " " + per(period) + "."
+		lower = number + " is lower than the present limit of " + covers(endpoint) + ", " + humanize.Comma(now.Limit) + " " + api.Per(period) + "."
 	}
 	if overridden && before.ExpiresAt == nil {
 		lower += " An override without an end applies now. This one replaces it, and ends."

@@ -39,6 +39,8 @@ func usageStory(plan string, d api.UsageDocument) story {
 func overrideStory() story {
 	d := storyUsage(map[string]float64{"convert": 0.43, "rates": 0.41}, 4)
 	d.Endpoints[1].Credited = 120
+	convert := &d.Endpoints[1].Limits[0]
+	convert.Limit, convert.Remaining = 5000, new(5000-*convert.Used) // of the override
 	d.Days[29].Credited, d.Days[20].Credited = map[string]int64{"convert": 120}, map[string]int64{"convert": 30, "rates": 9}
 	return func(s *site, w http.ResponseWriter) error {
 		v := storyVisit("starter")

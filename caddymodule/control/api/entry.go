@@ -79,5 +79,5 @@ func words(name string, member json.RawMessage, moment func(time.Time) string) s
 	case of.Calls != nil:
 		return fmt.Sprintf("%s %d", of.Endpoint, *of.Calls)
 	}
-	return strings.Replace(fmt.Sprintf("%s %d a %s", of.Endpoint, of.Limit.Limit, of.Period), " a hour", " an hour", 1)
+	return fmt.Sprintf("%s %d %s", of.Endpoint, of.Limit.Limit, Per(of.Period))
 }

@@ -25,6 +25,14 @@ type Plan struct {
 // All is the Endpoint of a limit of all endpoints together.
 const All = "all"
 
+// Per returns a period with its article, such as "an hour".
+func Per(period string) string {
+	if period == "hour" {
+		return "an hour"
+	}
+	return "a " + period
+}
+
 // Limit bounds the cost of the calls to one endpoint, or to all.
 type Limit struct {
 	Endpoint string `json:"endpoint" minLength:"1" maxLength:"64" doc:"The endpoint's name, or all for all endpoints together."`

@@ -164,26 +164,22 @@ func (t *tool) rotateKey() *cobra.Command {
 		Use: "rotate <account> <key-id>", Short: "Replaces a key with a new one, and shows its token once", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, keys),
 		Example:           "caddy tollgate key rotate acc_1 key_4kdm2Zq0yT1RbXc7 --overlap 24h",
-		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
+		RunE: query(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
 			if rotation.Overlap == "" {
 				return api.IssuedKey{}, errNoOverlap
 			}
 			if err := checkDuration("overlap", rotation.Overlap); err != nil {
 				return api.IssuedKey{}, err
 			}
-			account, err := accountOf(ctx, gate, args[0])
-			if err != nil {
-				return api.IssuedKey{}, err
-			}
-			id, err := keyOf(ctx, gate, account, args[1])
+			id, err := keyOf(ctx, gate, args[0], args[1])
 			if err == nil && id != args[1] { // a repetition would rotate the replacement
 				err = misuse.Errorf("use the id of the key: %s", id)
 			}
 			if err != nil {
 				return api.IssuedKey{}, err
 			}
-			return gate.RotateKey(ctx, account, id, rotation)
-		}, showIssued),
+			return gate.RotateKey(ctx, args[0], id, rotation)
+		}), showIssued),
 	}
 	c.Flags().StringVar(&rotation.Overlap, "overlap", "0s", "How long the old key still works, for example 24h or 7d; 0s ends it at once")
 	return c
