@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/internal/gate"
 )
 
 // TestAccessLogFields: each line of a request through the gate has its id, and

@@ -5,8 +5,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
+	"github.com/caddy-tollgate/tollgate/internal/admin"
+	"github.com/caddy-tollgate/tollgate/internal/apierror"
 )
 
 // Admin serves the control API below /tollgate/ on Caddy's admin endpoint,
@@ -41,7 +41,7 @@ func unavailable(message string) *apierror.Error {
 
 // serveAdmin is serveCurrent for an admin.
 func serveAdmin(w http.ResponseWriter, r *http.Request) error {
-	return serveCurrent(w, control.AsAdmin(r))
+	return serveCurrent(w, admin.AsAdmin(r))
 }
 
 // serveCurrent answers with the control API of the app in force. It looks it

@@ -18,14 +18,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/block"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/header"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/admin"
+	"github.com/caddy-tollgate/tollgate/internal/block"
+	"github.com/caddy-tollgate/tollgate/internal/gate"
+	"github.com/caddy-tollgate/tollgate/internal/gate/header"
+	"github.com/caddy-tollgate/tollgate/internal/login"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
 
 // App is the configuration of the gate. The handlers tollgate and
@@ -130,7 +130,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.provisionEvents(ctx); err != nil {
 		return err
 	}
-	a.control = control.New(controlBackend{a}, ctx.Slogger())
+	a.control = admin.New(controlBackend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
 		Policy: a.policy, Store: func() (gate.Store, error) { return a.Book() }, Limiter: a.limiter, Guesses: guesses(), Reservations: reservations,
 		Enrol: a.enrol, Assertions: a.signer,
@@ -170,7 +170,7 @@ var (
 
 // enrol implements gate.Options.Enrol.
 func (a *App) enrol(ctx context.Context, account, user, plan string) error {
-	return control.Enrol(ctx, controlBackend{a}, account, user, plan)
+	return admin.Enrol(ctx, controlBackend{a}, account, user, plan)
 }
 
 // errorsPass is the value of App.Errors for handle_errors.

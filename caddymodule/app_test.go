@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // TestAppThatEnded opens no store: a late request to a configuration that

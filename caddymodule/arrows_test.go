@@ -16,50 +16,50 @@ import (
 func TestArrows(t *testing.T) {
 	t.Parallel()
 	const caddy, huma, badger, redis = "github.com/caddyserver/...", "github.com/danielgtaylor/huma/...", "github.com/dgraph-io/...", "github.com/redis/..."
-	gate := []string{"caddymodule/internal/gate/...", "caddymodule/internal/policy", "caddymodule/internal/route"}
+	gate := []string{"internal/gate/...", "internal/policy", "internal/route"}
 	dependencies := list(t, "Deps")
 	for _, test := range []struct {
 		packages []string
 		without  []string
 	}{
 		{ // the way of one request
-			[]string{"caddymodule/internal/gate/...", "caddymodule/internal/route", "caddymodule/token", "caddymodule/calendar", "caddymodule/internal/policy", "caddymodule/login", "caddymodule/internal/usage"},
-			[]string{caddy, huma, badger, redis, "caddymodule", "caddymodule/internal/admin/control", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/internal/badgerstore/...", "caddymodule/internal/redisstore/..."},
+			[]string{"internal/gate/...", "internal/route", "internal/token", "internal/calendar", "internal/policy", "internal/login", "internal/admin/usage"},
+			[]string{caddy, huma, badger, redis, "caddymodule", "internal/admin", "caddymodule/control/client", "internal/admin/cli", "internal/store/badgerstore/...", "internal/store/redisstore/..."},
 		},
 		{ // the contract of a store
-			[]string{"caddymodule/store"},
-			slices.Concat(gate, []string{caddy, huma, badger, redis, "net/http", "caddymodule", "caddymodule/control/...", "caddymodule/internal/admin/...", "caddymodule/internal/badgerstore/...", "caddymodule/internal/redisstore/..."}),
+			[]string{"internal/store"},
+			slices.Concat(gate, []string{caddy, huma, badger, redis, "net/http", "caddymodule", "caddymodule/control/...", "internal/admin/...", "internal/feature/...", "internal/store/badgerstore/...", "internal/store/redisstore/..."}),
 		},
 		{
-			[]string{"caddymodule/internal/badgerstore/..."},
-			slices.Concat(gate, []string{caddy, huma, redis, "caddymodule", "caddymodule/control/...", "caddymodule/internal/admin/...", "caddymodule/internal/usage", "caddymodule/apierror", "caddymodule/assertion", "caddymodule/internal/redisstore/..."}),
+			[]string{"internal/store/badgerstore/..."},
+			slices.Concat(gate, []string{caddy, huma, redis, "caddymodule", "caddymodule/control/...", "internal/admin/...", "internal/feature/...", "internal/admin/usage", "internal/apierror", "caddymodule/assertion", "internal/store/redisstore/..."}),
 		},
 		{
-			[]string{"caddymodule/internal/redisstore"},
-			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "caddymodule/control/...", "caddymodule/internal/admin/...", "caddymodule/internal/usage", "caddymodule/apierror", "caddymodule/assertion", "caddymodule/internal/badgerstore/..."}),
+			[]string{"internal/store/redisstore"},
+			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "caddymodule/control/...", "internal/admin/...", "internal/feature/...", "internal/admin/usage", "internal/apierror", "caddymodule/assertion", "internal/store/badgerstore/..."}),
 		},
 		{ // a gate without the store redis
 			[]string{"caddymodule"},
-			[]string{redis, "caddymodule/redis", "caddymodule/internal/redisstore/..."},
+			[]string{redis, "caddymodule/redis", "internal/store/redisstore/..."},
 		},
 		{
-			[]string{"caddymodule/internal/admin/control"},
-			[]string{caddy, badger, redis, "caddymodule", "caddymodule/internal/gate/...", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/internal/badgerstore/...", "caddymodule/internal/redisstore/..."},
+			[]string{"internal/admin"},
+			[]string{caddy, badger, redis, "caddymodule", "internal/gate/...", "caddymodule/control/client", "internal/admin/cli", "internal/store/badgerstore/...", "internal/store/redisstore/..."},
 		},
 		{ // what services, clients and the gate share
-			[]string{"caddymodule/apierror", "caddymodule/assertion", "caddymodule/outage", "caddymodule/misuse", "caddymodule/control/api"},
-			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "caddymodule/internal/admin/control", "caddymodule/login", "caddymodule/store/...", "caddymodule/internal/usage", "caddymodule/internal/admin/health", "caddymodule/token", "caddymodule/calendar"}),
+			[]string{"internal/apierror", "caddymodule/assertion", "internal/outage", "internal/misuse", "caddymodule/control/api"},
+			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "internal/admin", "internal/login", "internal/store/...", "internal/admin/usage", "internal/admin/health", "internal/token", "internal/calendar"}),
 		},
 		{ // the gate knows no service
-			[]string{"caddymodule/..."},
+			[]string{"caddymodule/...", "internal/..."},
 			[]string{"upstream/..."},
 		},
 		{ // clients of the control API, except the upstream in one process with the gate
-			[]string{"caddymodule/control/client", "caddymodule/control/cli", "upstream/..."},
-			slices.Concat(gate, []string{caddy, badger, "caddymodule", "caddymodule/internal/admin/control", "caddymodule/login", "caddymodule/store/...", "caddymodule/internal/usage", "caddymodule/internal/admin/health"}),
+			[]string{"caddymodule/control/client", "internal/admin/cli", "upstream/..."},
+			slices.Concat(gate, []string{caddy, badger, "caddymodule", "internal/admin", "internal/login", "internal/store/...", "internal/admin/usage", "internal/admin/health"}),
 		},
 		{
-			[]string{"caddymodule/control/client", "caddymodule/control/cli"},
+			[]string{"caddymodule/control/client", "internal/admin/cli"},
 			[]string{huma},
 		},
 	} {
@@ -107,8 +107,8 @@ func TestOneProcess(t *testing.T) {
 // ledger and the log. The benchmark measures the ledger alone.
 func TestOnlyBadgerstoreUsesItsParts(t *testing.T) {
 	t.Parallel()
-	parts := []string{"caddymodule/internal/badgerstore/ledger", "caddymodule/internal/badgerstore/wal"}
-	users := []string{"caddymodule/internal/badgerstore/...", "caddymodule/store/benchtest"}
+	parts := []string{"internal/store/badgerstore/ledger", "internal/store/badgerstore/wal"}
+	users := []string{"internal/store/badgerstore/...", "internal/store/benchtest"}
 	for name, imports := range list(t, "Imports") {
 		for _, path := range imports {
 			if matches(path, parts) && !matches(name, users) {
@@ -119,7 +119,7 @@ func TestOnlyBadgerstoreUsesItsParts(t *testing.T) {
 }
 
 // forTests are packages that run a whole gate, a browser or Redis for tests.
-var forTests = []string{"caddymodule/control/controltest", "caddymodule/redis/redistest", "upstream/account/gatetest", "upstream/web/browsertest"}
+var forTests = []string{"internal/admin/controltest", "internal/store/redisstore/redistest", "upstream/portal/account/gatetest", "upstream/portal/web/browsertest"}
 
 // list returns a field of each package of this module: Imports, or Deps
 // for the imports of the imports too.

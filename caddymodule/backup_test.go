@@ -20,10 +20,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/backup"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/feature/backup"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
 
 // stalledBackup starts a backup of more than the buffers between a gate and its

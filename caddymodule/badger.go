@@ -11,10 +11,10 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/block"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/block"
+	"github.com/caddy-tollgate/tollgate/internal/login"
+	"github.com/caddy-tollgate/tollgate/internal/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
 
 // BadgerStore keeps accounts, keys and counts in an embedded Badger

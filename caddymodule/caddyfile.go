@@ -13,9 +13,9 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/dustin/go-humanize"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/block"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/internal/block"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // parseApp parses the global option:

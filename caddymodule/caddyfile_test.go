@@ -14,8 +14,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"pgregory.net/rapid"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // FuzzCaddyfile: what the parser accepts is a configuration that loads,

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
-	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
+	"github.com/caddy-tollgate/tollgate/internal/misuse"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
 
 // compare logs what the accounts in the store have and the configuration in

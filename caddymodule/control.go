@@ -13,9 +13,9 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/admin"
+	"github.com/caddy-tollgate/tollgate/internal/gate"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
 
 // Control serves the control API below /tollgate/ to applications that send
@@ -39,7 +39,7 @@ func (c *Control) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	c.handler = control.Introspection(control.RequireSecret(app.control, app.Secret, app.OldSecret), controlBackend{app}, ctx.Slogger(), app.IntrospectionSecret)
+	c.handler = admin.Introspection(admin.RequireSecret(app.control, app.Secret, app.OldSecret), controlBackend{app}, ctx.Slogger(), app.IntrospectionSecret)
 	return nil
 }
 
@@ -56,43 +56,43 @@ func parseControl(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	return new(Control), refuseOptions(h, "no arguments and no block", "")
 }
 
-// controlBackend is an App as a control.Backend.
+// controlBackend is an App as a admin.Backend.
 type controlBackend struct{ *App }
 
-// Now implements control.Backend.
+// Now implements admin.Backend.
 func (b controlBackend) Now() time.Time { return b.now() }
 
-// Policy implements control.Backend.
+// Policy implements admin.Backend.
 func (b controlBackend) Policy() *policy.Policy { return b.policy }
 
-// PublicKeys implements control.Backend.
+// PublicKeys implements admin.Backend.
 func (b controlBackend) PublicKeys() assertion.KeySet { return assertion.NewKeySet(b.keys...) }
 
-// Portal implements control.Backend.
+// Portal implements admin.Backend.
 func (b controlBackend) Portal(account string, now time.Time) (api.Portal, error) {
-	return control.PortalLink(b.signer, b.site, account, now)
+	return admin.PortalLink(b.signer, b.site, account, now)
 }
 
 // backupTimer is the unit of the package that makes backups.
 const backupTimer = "/usr/lib/systemd/system/tollgate-backup.timer"
 
-// Watched implements control.Backend.
+// Watched implements admin.Backend.
 func (b controlBackend) Watched() (webhook, backup bool) {
 	_, err := os.Stat(backupTimer)
 	return b.Webhook != nil, err == nil
 }
 
-// Follow implements control.Backend.
+// Follow implements admin.Backend.
 func (b controlBackend) Follow() {
 	if s := b.state.Load(); s != nil {
 		s.emitter.Follow()
 	}
 }
 
-// FlushReports implements control.Backend.
+// FlushReports implements admin.Backend.
 func (b controlBackend) FlushReports(ctx context.Context) error { return b.flushReports(ctx) }
 
-// Readiness implements control.Backend. It reports on the gate in force:
+// Readiness implements admin.Backend. It reports on the gate in force:
 // during a reload, the request may reach either app. If the app is replaced
 // meanwhile, it reports "stopping", so the loop asks the new one.
 func (b controlBackend) Readiness() api.Readiness {
@@ -105,8 +105,8 @@ func (b controlBackend) Readiness() api.Readiness {
 	}
 }
 
-// Explain implements control.Backend.
-func (b controlBackend) Explain(ctx context.Context, question control.Question) (api.Explanation, error) {
+// Explain implements admin.Backend.
+func (b controlBackend) Explain(ctx context.Context, question admin.Question) (api.Explanation, error) {
 	return b.gate.Explain(ctx, gate.Question(question))
 }
 
@@ -114,5 +114,5 @@ func (b controlBackend) Explain(ctx context.Context, question control.Question) 
 var (
 	_ caddy.Provisioner           = (*Control)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Control)(nil)
-	_ control.Backend             = controlBackend{}
+	_ admin.Backend               = controlBackend{}
 )

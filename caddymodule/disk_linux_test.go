@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 )
 
 // TestStoreLeftOpen: a store that a configuration lets go of while the disk

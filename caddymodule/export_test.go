@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/internal/login"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
 
 func (a *App) Policy() *policy.Policy                 { return a.policy }

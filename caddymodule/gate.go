@@ -8,8 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/internal/gate"
+	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
 )
 
 // Gate is the handler in front of an API. It checks path, token, plan and

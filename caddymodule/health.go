@@ -8,8 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/health"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/internal/admin/health"
+	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // apps are the apps between Provision and Cleanup, the newest last. Caddy's

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/gate/outcome"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
 
 // The metrics count from the start of the process. Caddy makes a new registry

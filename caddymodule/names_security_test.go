@@ -18,7 +18,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/route"
+	"github.com/caddy-tollgate/tollgate/internal/route"
 )
 
 // pieces are those of the spellings, of names and of known attacks.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // TestRenameUnderLoad renames an endpoint while calls run, and takes that back,

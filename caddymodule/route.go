@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/route"
+	"github.com/caddy-tollgate/tollgate/internal/route"
 )
 
 // siteServer has what the warnings about routes need of a server in the JSON of

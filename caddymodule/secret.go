@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/block"
+	"github.com/caddy-tollgate/tollgate/internal/block"
 )
 
 // newSecret is the next step for a secret of the variable NAME. It is the same in

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/internal/apierror"
 )
 
 // TestSite: links lead to the first address of the option site, else to that of

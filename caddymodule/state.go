@@ -11,13 +11,13 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/health"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/report"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
-	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/admin/health"
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/feature/refused"
+	"github.com/caddy-tollgate/tollgate/internal/login"
+	"github.com/caddy-tollgate/tollgate/internal/outage"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
 
 // states holds the open stores, so that they outlive the configurations
@@ -62,7 +62,7 @@ type state struct {
 	clock    store.Clock
 	figures  figures
 	book     *book.Book
-	refused  *report.Refused
+	refused  *refused.Refused
 	emitter  *event.Emitter
 	// closing ends before the store is closed. end ends it.
 	closing context.Context
@@ -96,7 +96,7 @@ func openState(opener StoreOpener) (*state, error) {
 	s.book = book.New(s.Engine, outage.Logger(ProcessLog("tollgate.store")))
 	s.health = health.New(s.Engine.Check, ProcessLog("tollgate.health"))
 	s.emitter = newEmitter(s.book, s.clock)
-	s.refused = report.NewRefused(report.Options{
+	s.refused = refused.NewRefused(refused.Options{
 		Store: s.book, Dropped: func(calls int64) { refusedDropped.Add(float64(calls)) },
 		Logger: outage.Logger(ProcessLog("tollgate.report")),
 	})

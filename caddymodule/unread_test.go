@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // noBodyTimeouts lets Caddy wait for a body longer than any test does: an

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 )
 
 // Webhook posts events to an HTTP server at least once, as Standard Webhooks

@@ -21,13 +21,13 @@ var update = flag.Bool("update", false, "write options.md")
 // option whose value is such a type has no line of its own: its section says it.
 var described = []struct{ folder, name, title string }{
 	{"../caddymodule", "App", "The app `tollgate`"},
-	{"../caddymodule/internal/policy", "Config", ""}, // its fields are those of the app
-	{"../caddymodule/internal/policy", "LoginThrottle", "`login_throttle`"},
-	{"../caddymodule/internal/policy", "CORSConfig", "`cors`"},
-	{"../caddymodule/internal/policy", "IdentityConfig", "`identity`"},
-	{"../caddymodule/internal/policy", "EndpointConfig", "An element of `endpoints`"},
-	{"../caddymodule/internal/policy", "PlanConfig", "An element of `plans`"},
-	{"../caddymodule/internal/policy", "LimitConfig", "An element of `more_limits` of a plan"},
+	{"../internal/policy", "Config", ""}, // its fields are those of the app
+	{"../internal/policy", "LoginThrottle", "`login_throttle`"},
+	{"../internal/policy", "CORSConfig", "`cors`"},
+	{"../internal/policy", "IdentityConfig", "`identity`"},
+	{"../internal/policy", "EndpointConfig", "An element of `endpoints`"},
+	{"../internal/policy", "PlanConfig", "An element of `plans`"},
+	{"../internal/policy", "LimitConfig", "An element of `more_limits` of a plan"},
 	{"../caddymodule", "Webhook", "`webhook`"},
 	{"../caddymodule", "BadgerStore", "`store` with the module `badger`"},
 	{"../caddymodule/redis", "Store", "`store` with the module `redis`"},

@@ -47,7 +47,7 @@ func TestCaddyfileFitsUpstream(t *testing.T) {
 // with what is served.
 func documentedPatterns(t *testing.T) (patterns []string) {
 	t.Helper()
-	text, err := os.ReadFile("../upstream/api/testdata/openapi.json")
+	text, err := os.ReadFile("../upstream/currency/api/testdata/openapi.json")
 	must(t, err)
 	var document struct{ Paths map[string]map[string]any }
 	must(t, json.Unmarshal(text, &document))

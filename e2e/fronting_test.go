@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
+	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 )
 
 // TestFronting runs "In front of your own service" of the README and of

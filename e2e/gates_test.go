@@ -11,9 +11,9 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
+	"github.com/caddy-tollgate/tollgate/internal/store/redisstore/redistest"
+	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 )
 
 // redisPassword must be escaped in a URL.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
-	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/internal/store/redisstore/redistest"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates/ecb"
 )
 
 // rulesTime matches the times in rules.yml that a test cannot wait for.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
+	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 )
 
 // nightly runs packaging/backup as the timer does, with the built programs.

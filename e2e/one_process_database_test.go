@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
-	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest/postgrestest"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/accounttest/postgrestest"
 )
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
+	"github.com/caddy-tollgate/tollgate/internal/store/redisstore/redistest"
 )
 
 // walked are the pages with commands, and the tests that run them.
@@ -24,7 +24,7 @@ var walked = map[string]string{
 	"docs/control.md":       "TestControlPage",
 	"docs/customers.md":     "TestOperations, and TestDebian of the directory packaging",
 	"docs/operations.md":    "TestOperations, and the tests of the directory packaging",
-	"docs/recipes.md":       "TestImportRecipes of the package caddymodule/control/cli",
+	"docs/recipes.md":       "TestImportRecipes of the package internal/admin/cli",
 	"docs/requests.md":      "TestPages",
 	"docs/scaling.md":       "TestPages",
 }

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
+	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 	"github.com/caddy-tollgate/tollgate/tools/npmtest"
 )
 

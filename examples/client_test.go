@@ -8,9 +8,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/apierror"
 )
 
 // An application sets the plan of an account, raises a limit for it, makes a

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
+	"github.com/caddy-tollgate/tollgate/internal/store/redisstore/redistest"
 )
 
 // patience limits every wait for a program.

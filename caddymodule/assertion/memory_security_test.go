@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/heaptest"
+	"github.com/caddy-tollgate/tollgate/internal/heaptest"
 )
 
 // The threat: a client with one key fills the memory of gate and service with

@@ -15,10 +15,10 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/redisstore/redistest"
+	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
+	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // TestOnlyReserved: with Redis, calls in progress that have reserved a day are not

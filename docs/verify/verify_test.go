@@ -23,7 +23,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/tools/npmtest"
 )
 

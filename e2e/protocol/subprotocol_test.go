@@ -15,7 +15,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 
 	"github.com/caddy-tollgate/tollgate/tools/npmtest"
-	"github.com/caddy-tollgate/tollgate/upstream/web/browsertest"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/web/browsertest"
 )
 
 // socketServer is a server of npm's ws. It chooses the subprotocol with GraphQL

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 )
 
 // growth is how much more memory Caddy may need for a large body.

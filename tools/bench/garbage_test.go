@@ -12,9 +12,9 @@ import (
 func TestPartsOf(t *testing.T) {
 	t.Parallel()
 	const (
-		identify = project + "caddymodule/internal/gate.(*Gate).identify"
-		answer   = project + "caddymodule/internal/gate.(*answer).WriteHeader"
-		convert  = project + "upstream/api.(*service).convert"
+		identify = project + "internal/gate.(*Gate).identify"
+		answer   = project + "internal/gate.(*answer).WriteHeader"
+		convert  = project + "upstream/currency/api.(*service).convert"
 		caddy    = "github.com/caddyserver/caddy/v2/modules/caddyhttp.prepareRequest"
 		response = "net/http.(*response).WriteHeader"
 		conn     = "net/http.(*conn).serve"

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/benchtest"
+	"github.com/caddy-tollgate/tollgate/internal/store/benchtest"
 )
 
 // keys is the number of accounts of each plan, with one key each.

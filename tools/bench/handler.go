@@ -90,7 +90,7 @@ func name(benchmark string, processors int) string {
 // and returns what they print, and H of each repetition.
 func runBenchmarks(ctx context.Context, b *bench) (output string, hashes values, err error) {
 	program := filepath.Join(b.dir, "gate.test")
-	if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", program, "./caddymodule/internal/gate").CombinedOutput(); err != nil {
+	if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", program, "./internal/gate").CombinedOutput(); err != nil {
 		return "", nil, fmt.Errorf("building the benchmarks: %w: %s", err, text)
 	}
 	var all bytes.Buffer

@@ -14,7 +14,7 @@ import (
 // Packages in the names of functions.
 const (
 	project     = "github.com/caddy-tollgate/tollgate/"
-	apiPackage  = project + "upstream/api."
+	apiPackage  = project + "upstream/currency/api."
 	gatePackage = project + "caddymodule"
 	apiErrors   = gatePackage + "/apierror."
 )

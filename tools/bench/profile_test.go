@@ -29,11 +29,11 @@ func profileOf(samples stacks) *profile.Profile {
 func TestSharesOf(t *testing.T) {
 	t.Parallel()
 	const (
-		gate     = project + "caddymodule/internal/gate.(*answer).WriteHeader"
+		gate     = project + "internal/gate.(*answer).WriteHeader"
 		handler  = project + "caddymodule.(*Handler).ServeHTTP"
-		convert  = project + "upstream/api.(*service).convert"
-		generic  = project + "upstream/api.marshal[...]"
-		accept   = project + "caddymodule/apierror.Mux.func1"
+		convert  = project + "upstream/currency/api.(*service).convert"
+		generic  = project + "upstream/currency/api.marshal[...]"
+		accept   = project + "internal/apierror.Mux.func1"
 		upstream = project + "upstream/server.New.func2"
 		pages    = project + "upstream/apidocs.Page"
 	)

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/benchtest"
+	"github.com/caddy-tollgate/tollgate/internal/store/benchtest"
+	"github.com/caddy-tollgate/tollgate/internal/store/redisstore/redistest"
 )
 
 // tripCalls is the number of calls of a round whose commands are counted.

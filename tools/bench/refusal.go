@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // measureRefusals compares the gate's refusals with the fastest answer of

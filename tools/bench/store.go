@@ -9,11 +9,11 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/benchtest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/book"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/benchtest"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // measureSize fills a ledger and measures its heap.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
-	"github.com/caddy-tollgate/tollgate/upstream/rates"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
 )
 
 // check checks the tables of the bank and of the indicative rates in a folder,

@@ -10,11 +10,11 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
-	"github.com/caddy-tollgate/tollgate/upstream/rates"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
 )
 
 // embedded is the folder of the tables that the upstream embeds.
-const embedded = "../../upstream/rates"
+const embedded = "../../upstream/currency/rates"
 
 // The embedded tables are those that their origins describe.
 func TestEmbedded(t *testing.T) {

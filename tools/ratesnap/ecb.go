@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
-	"github.com/caddy-tollgate/tollgate/upstream/rates"
-	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates/ecb"
 )
 
 const (

@@ -51,7 +51,7 @@ func run(args []string, output io.Writer) error {
 		return errors.New("no verb: want ecb, indicative or check")
 	}
 	flags := flag.NewFlagSet("ratesnap "+args[0], flag.ContinueOnError)
-	folder := flags.String("dir", "upstream/rates", "folder of the tables")
+	folder := flags.String("dir", "upstream/currency/rates", "folder of the tables")
 	in := flags.String("in", "", "ecb: the ECB's zip file; indicative: folder of the tarballs")
 	releases := flags.String("releases", "", "indicative: versions and integrity hashes, as npm view prints them")
 	if err := flags.Parse(args[1:]); err != nil {

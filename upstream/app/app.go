@@ -19,13 +19,13 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/upstream/account"
-	"github.com/caddy-tollgate/tollgate/upstream/account/database"
-	"github.com/caddy-tollgate/tollgate/upstream/api"
-	"github.com/caddy-tollgate/tollgate/upstream/rates"
-	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/api"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/web"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
-	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
 
 // endLoginsEvery is how often an App looks for login tokens that the gate

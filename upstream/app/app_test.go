@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
-	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
-	"github.com/caddy-tollgate/tollgate/upstream/web"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/gatetest"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/web"
 )
 
 // Parse refuses invalid settings, without their passwords, and opens nothing.

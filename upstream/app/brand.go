@@ -14,8 +14,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/caddy-tollgate/tollgate/upstream/account"
-	"github.com/caddy-tollgate/tollgate/upstream/web"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/web"
 )
 
 // Bounds of the parts of a brand, in characters and in bytes.

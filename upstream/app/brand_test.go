@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/upstream/web"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/web"
 )
 
 func TestName(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest/postgrestest"
-	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/accounttest/postgrestest"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/gatetest"
 )
 
 const password = "correct horse battery staple"

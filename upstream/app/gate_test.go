@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/gatetest"
 )
 
 // lines is a log that a test reads while others write.

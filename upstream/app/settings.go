@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/upstream/account"
-	"github.com/caddy-tollgate/tollgate/upstream/account/database"
-	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
-	"github.com/caddy-tollgate/tollgate/upstream/web"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/web"
 )
 
 // Settings are what the operator sets, as text: by flags and variables of

@@ -12,9 +12,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
-	"github.com/caddy-tollgate/tollgate/upstream/account/database"
+	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
 )
 
 // full has every option.

@@ -29,9 +29,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
-	"github.com/caddy-tollgate/tollgate/upstream/account"
-	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
 )
 
 // Caddy's configuration is one for the process: no test that loads one

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/term"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	gatecli "github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
-	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
-	"github.com/caddy-tollgate/tollgate/upstream/account"
+	gatecli "github.com/caddy-tollgate/tollgate/internal/admin/cli"
+	"github.com/caddy-tollgate/tollgate/internal/misuse"
+	"github.com/caddy-tollgate/tollgate/internal/terminal"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 )
 
 // maxPasswordLine is how much of the line is read. It is more than a password

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/gatetest"
 )
 
 // The audit log of the gate names the operator of each command, and the reason.

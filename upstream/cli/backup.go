@@ -9,9 +9,9 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
-	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
-	"github.com/caddy-tollgate/tollgate/upstream/account/database"
+	"github.com/caddy-tollgate/tollgate/internal/misuse"
+	"github.com/caddy-tollgate/tollgate/internal/terminal"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
 )
 
 func backupCommand() *cobra.Command {

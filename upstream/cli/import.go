@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	gatecli "github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
-	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
-	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
-	"github.com/caddy-tollgate/tollgate/upstream/account"
+	gatecli "github.com/caddy-tollgate/tollgate/internal/admin/cli"
+	"github.com/caddy-tollgate/tollgate/internal/apierror"
+	"github.com/caddy-tollgate/tollgate/internal/misuse"
+	"github.com/caddy-tollgate/tollgate/internal/terminal"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 )
 
 func accountImport(gate Gate) *cobra.Command {

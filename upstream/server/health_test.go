@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/upstream/rates"
-	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates/ecb"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	strict "github.com/go-json-experiment/json"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
-	"github.com/caddy-tollgate/tollgate/upstream/account"
-	"github.com/caddy-tollgate/tollgate/upstream/api"
+	"github.com/caddy-tollgate/tollgate/internal/apierror"
+	"github.com/caddy-tollgate/tollgate/internal/outage"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/api"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 )
 
 // maxLogin bounds the body of a login in bytes.

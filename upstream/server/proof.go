@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
+	"github.com/caddy-tollgate/tollgate/internal/apierror"
+	"github.com/caddy-tollgate/tollgate/internal/outage"
 )
 
 var forbidden = apierror.New(http.StatusForbidden, "forbidden",

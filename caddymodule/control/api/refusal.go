@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/internal/apierror"
 )
 
 // Refusals of the gate that package client also returns by itself.

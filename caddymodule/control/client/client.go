@@ -22,10 +22,10 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
+	"github.com/caddy-tollgate/tollgate/internal/apierror"
+	"github.com/caddy-tollgate/tollgate/internal/outage"
 )
 
 // maxAnswer is the maximum size of an answer, in bytes. The largest one of a

@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // KeyFilter selects tokens of an account. Its zero value selects the keys

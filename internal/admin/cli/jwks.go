@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/misuse"
+)
+
+// jwks always prints JSON: the set is for programs.
+func (t *tool) jwks() *cobra.Command {
+	return &cobra.Command{
+		Use: "jwks", Short: "Prints the public keys that verify Tollgate-Assertion, as a JWK Set", Args: misuse.Arguments(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			set, err := call(t, c, nil, func(ctx context.Context, gate *client.Client, _ []string) (assertion.KeySet, error) {
+				return gate.PublicKeys(ctx)
+			})
+			if err != nil {
+				return err
+			}
+			return printJSON(c.OutOrStdout(), set)
+		},
+	}
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/misuse"
+)
+
+func (t *tool) plans() *cobra.Command {
+	return &cobra.Command{
+		Use: "plans", Short: "Shows the plans and endpoints of the configuration", Args: misuse.Arguments(0),
+		RunE: query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.Plans, error) {
+			return gate.Plans(ctx)
+		}, showPlans),
+	}
+}
+
+func showPlans(table io.Writer, plans api.Plans) {
+	row(table, "PLAN", "ENDPOINT", "LIMIT", "PERIOD")
+	for _, plan := range plans.Plans {
+		if len(plan.Limits) == 0 {
+			row(table, plan.Name, none, "no access", none)
+		}
+		for _, e := range plans.Endpoints {
+			if calls, listed := plan.Limits[e.Name]; listed {
+				row(table, plan.Name, e.Name, limit(calls), defaultPeriod)
+			}
+			showMoreLimits(table, plan, e.Name)
+		}
+		showMoreLimits(table, plan, api.All)
+	}
+	row(table)
+	row(table, "ENDPOINT", "METHOD", "PATH", "ABILITY", "COST")
+	for _, e := range plans.Endpoints {
+		cost := strconv.FormatInt(e.Cost, 10)
+		switch {
+		case e.CostMember != nil:
+			cost = "elements of " + *e.CostMember
+		case e.CostHeader != nil:
+			cost = "told by " + *e.CostHeader + ", " + cost + " reserved"
+		}
+		row(table, e.Name, e.Method, e.Path, e.Ability, cost)
+	}
+	row(table)
+	row(table, "Days and months end at midnight in "+plans.Timezone+".")
+}
+
+func showMoreLimits(table io.Writer, plan api.Plan, endpoint string) {
+	for _, l := range plan.MoreLimits {
+		if l.Endpoint == endpoint {
+			row(table, plan.Name, endpoint, limit(&l.Limit), l.Period)
+		}
+	}
+}

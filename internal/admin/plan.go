@@ -1,0 +1,69 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+)
+
+// registerPlans adds an operation that needs no store, so it works while the
+// store fails. It is refused while the gate starts: the configuration may
+// still fail.
+func (s *server) registerPlans(router huma.API) {
+	huma.Register(router, operation(huma.Operation{
+		OperationID: "list-plans", Method: http.MethodGet, Path: "/tollgate/plans", Tags: []string{"plans"},
+		Summary:     "Show the plans, the endpoints and the time zone that the gate is configured with, and its day",
+		Description: "Only the configuration changes them, not this API.",
+	}), func(ctx context.Context, _ *struct{}) (*reply[api.Plans], error) {
+		if _, err := s.backend.Book(); errors.Is(err, store.ErrOpening) {
+			return nil, s.refuse(ctx, err)
+		}
+		return &reply[api.Plans]{showPlans(s.backend.Policy(), s.backend.Now())}, nil
+	})
+}
+
+func showPlans(p *policy.Policy, now time.Time) api.Plans {
+	shown := api.Plans{Plans: []api.Plan{}, Endpoints: []api.Endpoint{}, Timezone: p.Calendar.Zone(), Day: p.Calendar.At(now).Day.String()}
+	for _, e := range p.Endpoints {
+		endpoint := api.Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: e.Ability, Cost: e.Cost}
+		if e.CostHeader != "" {
+			endpoint.CostHeader = &e.CostHeader
+		}
+		if e.CostMember != "" {
+			endpoint.CostMember = &e.CostMember
+		}
+		shown.Endpoints = append(shown.Endpoints, endpoint)
+	}
+	for _, plan := range p.Plans {
+		shown.Plans = append(shown.Plans, showPlan(plan, p.Endpoints))
+	}
+	return shown
+}
+
+// showPlan omits unlimited limits other than those of a day: they have no
+// effect.
+func showPlan(plan *policy.Plan, endpoints []*policy.Endpoint) api.Plan {
+	shown := api.Plan{Name: plan.Name, Limits: map[string]*int64{}, MoreLimits: []api.Limit{}}
+	for _, e := range endpoints {
+		if plan.Lists(e) {
+			shown.Limits[e.Name] = nil
+		}
+	}
+	for _, limit := range plan.Limits {
+		switch {
+		case limit.Max == store.Unlimited:
+		case limit.Period == store.Day && limit.Endpoint != store.All:
+			shown.Limits[limit.Endpoint] = new(limit.Max)
+		default:
+			shown.MoreLimits = append(shown.MoreLimits, showLimit(limit))
+		}
+	}
+	return shown
+}

@@ -1,0 +1,115 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
+)
+
+const (
+	summaryFresh = time.Minute     // the age of a summary from which on the next one is made
+	summaryShown = time.Hour       // the age from which on a request waits for the next one
+	summaryWait  = 4 * time.Second // how long it waits, which is less than upstream waits for the gate
+)
+
+// showSummary returns the last summary. To make one, all accounts are read.
+func (s *server) showSummary(ctx context.Context, with *session, _ *struct{}) (api.Summary, error) {
+	last := s.summary.Load()
+	age := with.now.Sub(last.At).Abs() // a clock can be set back
+	if age < summaryFresh {
+		return *last, nil
+	}
+	// The client may be gone before it is made.
+	made := s.summing.DoChan("", func() (any, error) { return s.makeSummary(context.WithoutCancel(ctx), with) })
+	if age < summaryShown {
+		return *last, nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, summaryWait)
+	defer cancel()
+	select {
+	case result := <-made:
+		return result.Val.(api.Summary), result.Err
+	case <-waiting.Done():
+		return api.Summary{}, errUnavailable
+	}
+}
+
+// makeSummary makes the next summary and keeps it. A panic is an error: in the
+// background, it would end the process.
+func (s *server) makeSummary(ctx context.Context, with *session) (made api.Summary, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("making the summary panicked: %v\n%s", reason, debug.Stack())
+		}
+		err = s.refuse(ctx, err)
+	}()
+	if made, err = usage.Summarize(ctx, with.policy, with.book, round(with.now), *s.summary.Load()); err != nil {
+		return made, err
+	}
+	if made.Checks, err = with.checks(ctx, s.backend); err == nil {
+		s.summary.Store(&made)
+	}
+	return made, err
+}
+
+// backupOld is the age of a backup from which on the alert TollgateBackupOld fires.
+const backupOld = 26 * time.Hour
+
+// checks returns what an operator looks after besides the readiness.
+func (with *session) checks(ctx context.Context, backend Backend) ([]api.Check, error) {
+	backedUp, err := with.book.LastBackup(ctx)
+	first, err2 := with.book.ListEntries(ctx, book.EntryFilter{}, store.EntryID{}, 1)
+	queued, err3 := with.book.QueuedEvents(ctx)
+	oldest, err4 := with.book.OldestEvent(ctx)
+	if err := errors.Join(err, err2, err3, err4); err != nil {
+		return nil, fmt.Errorf("reading the events and the last backup: %w", err)
+	}
+	checks := []api.Check{}
+	hasWebhook, hasTimer := backend.Watched()
+	if hasWebhook {
+		checks = append(checks, with.webhook(queued, oldest))
+	}
+	// A store without an old change has nothing to lose yet. Without the unit, only
+	// the person who made a backup means to make more.
+	if !backedUp.IsZero() || hasTimer && len(first) > 0 && with.now.Sub(first[0].At) > backupOld {
+		checks = append(checks, with.backup(backedUp, hasTimer))
+	}
+	return checks, nil
+}
+
+// backup fails when the alert TollgateBackupOld fires.
+func (with *session) backup(last time.Time, hasTimer bool) api.Check {
+	c := api.Check{Name: "backup", OK: with.now.Sub(last) <= backupOld, Message: "The last backup of the gate succeeded at " + round(last).Format(time.DateTime) + " UTC."}
+	if last.IsZero() {
+		c.Message = "No backup of the gate ever succeeded."
+	}
+	switch {
+	case c.OK:
+	case hasTimer:
+		c.Remedy = "Run systemctl enable --now tollgate-backup.timer and systemctl start tollgate-backup. If that fails, journalctl -u tollgate-backup says why."
+	default:
+		c.Remedy = "Run caddy tollgate backup every night: see Backup and restore in docs/customers.md."
+	}
+	return c
+}
+
+// webhook fails when the alert TollgateWebhookFails fires.
+func (with *session) webhook(queued int, oldest time.Time) api.Check {
+	c := api.Check{Name: "webhook", OK: true, Message: "No event waits for delivery."}
+	if !oldest.IsZero() {
+		wait := max(0, with.now.Sub(oldest).Truncate(time.Second))
+		c.OK, c.Message = wait <= 15*time.Minute, fmt.Sprintf("Events that wait for delivery: %d, the oldest for %s.", queued, wait)
+	}
+	if !c.OK {
+		c.Message += " The gate tries each event for 24 hours."
+		c.Remedy = `Look for "posting an event" in the log of Caddy. The receiver must answer with 2xx within 15 seconds.`
+	}
+	return c
+}

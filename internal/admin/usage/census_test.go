@@ -1,0 +1,87 @@
+package usage_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/token"
+)
+
+// TestCensus counts more accounts than one page has, and only live keys and the
+// calls of this month.
+func TestCensus(t *testing.T) {
+	t.Parallel()
+	s, p := open(t), compile(t, "Europe/Berlin")
+	today := p.Calendar.At(now).Day
+	first, last := today.Month()
+	const accounts = 450
+	for i := range accounts {
+		id := fmt.Sprintf("acc_%03d", i)
+		err := s.ChangeOne(t.Context(), now, id, func(a *book.Account) error {
+			a.Exists, a.Plan = true, []string{"starter", "gone"}[i%2]
+			if i >= 5 {
+				return nil
+			}
+			key := store.Key{ID: id, Name: "ci", Kind: token.Key, Abilities: []string{"convert", "usage"}, CreatedAt: now.Add(-time.Hour)}
+			switch i {
+			case 1:
+				key.Abilities = []string{"convert"}
+			case 2:
+				key.ExpiresAt = now
+			case 3:
+				key.Kind, key.ExpiresAt = token.Login, now.Add(time.Hour)
+			}
+			if err := a.Create(book.Key{Key: key, Hash: sha256.Sum256([]byte(id))}); err != nil || i != 4 {
+				return err
+			}
+			return a.Revoke(id, now)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for day, calls := range map[calendar.Day]int64{first: 2, today: 3, first - 1: 50, last + 1: 60} {
+		spend(t, s, "acc_000", "convert", day, calls)
+		spend(t, s, "acc_449", "old", day, calls)
+	}
+	credit(t, s, "acc_449", "old", today, 3)
+	// What the former account with an id called is none of the new one's.
+	spend(t, s, "acc_448", "old", today, 7)
+	err := s.CloseAccount(t.Context(), now, "acc_448", first, today, func(*book.Account, []book.Bill) {})
+	if err == nil {
+		err = s.ChangeOne(t.Context(), now, "acc_448", func(a *book.Account) error {
+			a.Exists, a.Plan = true, "starter"
+			return nil
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetTimezone(t.Context(), "UTC"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := usage.Census(t.Context(), p, s.Book, now)
+	want := api.Census{
+		Plans: map[string]int64{"starter": accounts / 2, "gone": accounts / 2}, Abilities: map[string]int64{"convert": 2, "usage": 1},
+		Endpoints: map[string]int64{"convert": 5, "old": 5}, Timezone: "UTC",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := usage.Census(ended, p, s.Book, now); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of the configuration: got %v", err)
+	}
+}

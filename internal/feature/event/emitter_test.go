@@ -1,0 +1,318 @@
+package event_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
+)
+
+// shaky is a store that takes no events while it fails. It can still have
+// added them: then only the reply is lost.
+type shaky struct {
+	*book.Book
+	fails   *atomic.Int64 // how often
+	replies bool
+}
+
+func newShaky(t *testing.T, fails int64) shaky {
+	s := shaky{Book: open(t), fails: new(atomic.Int64)}
+	s.fails.Store(fails)
+	return s
+}
+
+func (s shaky) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped int, err error) {
+	if s.fails.Add(-1) < 0 {
+		return s.Book.AddEvent(ctx, e)
+	}
+	if s.replies {
+		_, _, err = s.Book.AddEvent(ctx, e)
+	}
+	return false, 0, errors.Join(store.ErrUnavailable, err)
+}
+
+func (s shaky) FollowLog(ctx context.Context, since time.Time, event func(store.Entry) *store.Event) (added []store.Event, dropped int, more bool, err error) {
+	if s.fails.Add(-1) < 0 {
+		return s.Book.FollowLog(ctx, since, event)
+	}
+	if s.replies {
+		_, _, _, err = s.Book.FollowLog(ctx, since, event)
+	}
+	return nil, 0, false, errors.Join(store.ErrUnavailable, err)
+}
+
+// always is more calls than a test makes.
+const always = 1 << 40
+
+// record adds an entry to the audit log.
+func record(t *testing.T, db *book.Book, e store.Entry) {
+	t.Helper()
+	err := db.ChangeOne(t.Context(), e.At, "acc_1", func(a *book.Account) error {
+		a.Exists = true
+		a.Record(e)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// changed is the entry of a change that has an event.
+func changed() store.Entry {
+	return store.Entry{At: time.Now(), Action: api.AccountSet, After: json.RawMessage(`{"plan":"free"}`)}
+}
+
+// TestStoreFails: an event that the store did not take is stored once when the
+// store works, without another call.
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	for name, replies := range map[string]bool{"no event": false, "lost reply": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				db, got := newShaky(t, always), new(emitted)
+				db.replies = replies
+				e := emitter(t, db, got)
+				for range 3 {
+					e.Reached(quota("acc_1", 80))
+				}
+				record(t, db.Book, changed())
+				e.Follow()
+				time.Sleep(time.Minute)
+				db.fails.Store(0)
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				if n := len(queued(t, db)); n != 2 {
+					t.Errorf("got %d events, want 2", n)
+				}
+				if !replies && len(got.get()) != 2 {
+					t.Errorf("got %v, want both once", got.get())
+				}
+			})
+		})
+	}
+}
+
+// TestChanges makes the events of changes.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := open(t)
+		now := time.Now() // the start of 2000
+		for _, e := range []store.Entry{
+			{At: now.Add(-25 * time.Hour), Action: api.AccountCreate, After: json.RawMessage(`{"plan":"old"}`)},
+			{At: now, Action: api.AccountCreate, After: json.RawMessage(`{"plan":"free","disabled":false}`)},
+			{At: now, Action: api.KeyCreate, Target: "key_1", After: json.RawMessage(`{"name":"ci"}`)},
+			{At: now, Action: api.KeyRotate, Target: "key_2", Before: json.RawMessage(`{"name":"ci"}`), After: json.RawMessage(`{"name":"ci"}`)},
+			{At: now, Action: api.KeyRevoke, Target: "key_2", Before: json.RawMessage(`{"name":"ci"}`), After: json.RawMessage(`{"name":"ci"}`)},
+			{At: now, Action: api.KeySet, Target: "key_2", After: json.RawMessage(`{"name":"ci"}`)},
+			{At: now, Action: api.LoginRevoke, Target: "key_3", After: json.RawMessage(`{"name":"login"}`)},
+			{At: now, Action: api.LimitSet, Target: "all/day", After: json.RawMessage(`{}`)},
+			{At: now, Action: api.UsageReset},
+			{At: now, Action: api.AccountSet, After: json.RawMessage(`not JSON`)}, // of another program
+			{At: now, Action: api.AccountDelete, Before: json.RawMessage(`{"plan":"free","disabled":true}`),
+				After: json.RawMessage(`{"month":"2000-01","usage":[{"endpoint":"convert","calls":12,"credited":2}]}`)},
+			{At: now, Action: api.KeyCreate, Target: "key_1", After: json.RawMessage(`{"name":"again"}`)}, // imported into the next account
+		} {
+			record(t, db, e)
+		}
+		emitter(t, db, new(emitted)).Follow()
+		list := queued(t, db)
+		var got []string
+		for _, e := range list {
+			got = append(got, string(e.Body))
+		}
+		slices.Sort(got)
+		want := []string{
+			`{"type":"tollgate.account_changed","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","deleted":true,"disabled":true,"month":"2000-01","plan":"free","usage":[{"endpoint":"convert","calls":12,"credited":2}]}}`,
+			`{"type":"tollgate.account_changed","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","disabled":false,"plan":"free"}}`,
+			`{"type":"tollgate.key_created","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","key":"key_1","name":"again"}}`,
+			`{"type":"tollgate.key_created","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","key":"key_1","name":"ci"}}`,
+			`{"type":"tollgate.key_revoked","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","key":"key_2","name":"ci"}}`,
+			`{"type":"tollgate.key_rotated","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","key":"key_2","name":"ci"}}`,
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		// Ids must never change: receivers recognize repetitions by them.
+		for _, e := range list {
+			id, body := map[string]string{event.KeyCreated: "evt_74ab5cf639c74bd7bb2eab4c507441b4", event.AccountChanged: "evt_8001ac1846c2a99c8320d4291510f371"}[e.Type], string(e.Body)
+			if id != "" && !strings.Contains(body, "deleted") && !strings.Contains(body, "again") && e.ID != id {
+				t.Errorf("got id %s, want %s: %s", e.ID, id, body)
+			}
+		}
+	})
+}
+
+// TestFollowedOnce: of several gates, one makes the event of a change, also if
+// the gate that made the change has ended.
+func TestFollowedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, got := open(t), new(emitted)
+		var e *event.Emitter
+		for range 3 {
+			e = emitter(t, db, got)
+		}
+		const changes = 1200 // more than are read at once
+		for range changes {
+			record(t, db, changed())
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if n, err := db.QueuedEvents(t.Context()); err != nil || n != changes || len(got.get()) != changes {
+			t.Errorf("got %d events, %v, and %d were published; want %d", n, err, len(got.get()), changes)
+		}
+		for range changes {
+			record(t, db, changed())
+		}
+		e.Follow() // makes all at once
+		if n := len(got.get()); n != 2*changes {
+			t.Errorf("%d events were published, want %d", n, 2*changes)
+		}
+	})
+}
+
+// TestLateEventIsNoError: an event that the store takes late, or at the second
+// try, is a warning. One that is lost is an error.
+func TestLateEventIsNoError(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		db   func(t *testing.T) event.Store
+		want zapcore.Level
+	}{
+		"late":       {func(t *testing.T) event.Store { return slow{open(t)} }, zap.InfoLevel},
+		"second try": {func(t *testing.T) event.Store { return newShaky(t, 1) }, zap.WarnLevel},
+		"lost":       {func(t *testing.T) event.Store { return newShaky(t, always) }, zap.ErrorLevel},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				core, logs := observer.New(zap.DebugLevel)
+				e := emitterWith(c.db(t), new(emitted), new(counts), zap.New(core))
+				e.Reached(quota("acc_1", 80))
+				time.Sleep(time.Minute)
+				e.Close()
+				worst := zap.DebugLevel
+				for _, line := range logs.All() {
+					worst = max(worst, line.Level)
+				}
+				if events := logs.FilterMessage("event").Len(); worst != c.want || events == 1 == (worst == zap.ErrorLevel) {
+					t.Errorf("got level %v and %d events, want %v", worst, events, c.want)
+				}
+			})
+		})
+	}
+}
+
+// slow is a store that takes five seconds.
+type slow struct{ event.Store }
+
+func (s slow) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped int, err error) {
+	time.Sleep(5 * time.Second)
+	return s.Store.AddEvent(ctx, e)
+}
+
+// TestTooManyWait: if too many events wait for the store, the oldest are dropped
+// and counted.
+func TestTooManyWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, c := newShaky(t, always), new(counts)
+		e := emitterWith(db, new(emitted), c, zap.NewNop())
+		e.Reached(quota("first", 80))
+		synctest.Wait() // it is being stored
+		const reached = store.MaxQueued + 2
+		for i := range reached {
+			e.Reached(quota(fmt.Sprint("acc_", i), 80))
+		}
+		if c.get(event.Dropped) != 2 {
+			t.Errorf("%d events were dropped, want 2", c.get(event.Dropped))
+		}
+		db.fails.Store(0)
+		e.Close()
+		list, err := db.ClaimEvents(t.Context(), time.Now(), time.Hour, reached)
+		has := func(account string) bool {
+			return slices.ContainsFunc(list, func(e store.Event) bool { return bytes.Contains(e.Body, []byte(`"`+account+`"`)) })
+		}
+		if err != nil || has("acc_0") || has("acc_1") || !has("acc_2") || !has(fmt.Sprint("acc_", reached-1)) {
+			t.Errorf("got %d events, %v, want all but the two that waited longest", len(list), err)
+		}
+	})
+}
+
+// TestClose: what waits is stored before the store is closed. What the store
+// does not take within seconds is counted as dropped.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	const waiting = 3
+	for name, c := range map[string]struct {
+		works, hangs bool // during Close
+	}{
+		"works": {works: true},
+		"fails": {},
+		"hangs": {hangs: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				failing, count := newShaky(t, always), new(counts)
+				db := &changing{Store: failing}
+				e := emitterWith(db, new(emitted), count, zap.NewNop())
+				for i := range waiting {
+					e.Reached(quota("acc_"+strings.Repeat("x", i), 80))
+				}
+				record(t, failing.Book, changed())
+				time.Sleep(1500 * time.Millisecond)
+				db.hangs.Store(c.hangs)
+				if c.works {
+					failing.fails.Store(0)
+				}
+				began := time.Now()
+				e.Close()
+				if took := time.Since(began); took > 5*time.Second {
+					t.Errorf("closing took %s", took)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				stored, dropped := 0, waiting
+				if c.works {
+					stored, dropped = waiting+1, 0 // with that of the change
+				}
+				n, err := failing.QueuedEvents(t.Context())
+				if err != nil || n != stored || count.get(event.Dropped) != dropped {
+					t.Errorf("got %d events, %v, and %d dropped; want %d and %d", n, err, count.get(event.Dropped), stored, dropped)
+				}
+			})
+		})
+	}
+}
+
+// changing is a store that can become slow.
+type changing struct {
+	event.Store
+	hangs atomic.Bool
+}
+
+func (c *changing) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped int, err error) {
+	if c.hangs.Load() {
+		time.Sleep(10 * time.Second)
+	}
+	return c.Store.AddEvent(ctx, e)
+}

@@ -1,0 +1,164 @@
+// Package event stores and posts events: an account reaches a limit, or an
+// account or a key changes.
+//
+// The events of changes are made from the audit log, so none is missing. An
+// event has an id that is derived from what happened, so that the same event
+// has the same id after a restart and on every gate.
+package event
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+)
+
+// Store keeps events until they are delivered. A book.Book does, and has the
+// contract of the methods.
+type Store interface {
+	AddEvent(ctx context.Context, event store.Event) (isNew bool, dropped int, err error)
+	FollowLog(ctx context.Context, since time.Time, event func(store.Entry) *store.Event) (added []store.Event, dropped int, more bool, err error)
+	ClaimEvents(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]store.Event, error)
+	RetryEvent(ctx context.Context, id string, due time.Time) error
+	RemoveEvent(ctx context.Context, id string) error
+}
+
+// The types of events. They are names of Caddy's event system, too.
+const (
+	QuotaWarning   = "tollgate.quota_warning"
+	QuotaExceeded  = "tollgate.quota_exceeded"
+	KeyCreated     = "tollgate.key_created"
+	KeyRotated     = "tollgate.key_rotated"
+	KeyRevoked     = "tollgate.key_revoked"
+	AccountChanged = "tollgate.account_changed"
+)
+
+// Types lists all types of events.
+var Types = []string{QuotaWarning, QuotaExceeded, KeyCreated, KeyRotated, KeyRevoked, AccountChanged}
+
+// Quota says that an account has reached a percentage of a limit of a day or
+// a month, or that the limit has refused a call.
+type Quota struct {
+	Account string
+	Plan    string
+	// Endpoint is the endpoint of the limit, or store.All.
+	Endpoint string
+	// Oldest is the oldest name of the endpoint. The id of the event has it,
+	// so that the event is the same one after a rename. Default: Endpoint.
+	Oldest string
+	Period store.Period
+	Limit  int64
+	// Used is what the account has used in the period.
+	Used int64
+	// Threshold is the percentage of the limit, or 0 if the limit has refused
+	// a call.
+	Threshold int
+	// Start and End are those of the day or the month.
+	Start, End time.Time
+	// At is the time of the call.
+	At time.Time
+}
+
+// message is an event, with what Caddy's event system gets of it.
+type message struct {
+	store.Event
+	data map[string]any
+}
+
+// knownFor is how long the store knows an event at least, after the end of
+// its period or after its change.
+const knownFor = 7 * 24 * time.Hour
+
+// newMessage returns an event. Its id is derived from the parts, which have no
+// NUL. over is the end of its period, or the time of its change.
+func newMessage(kind string, at, over time.Time, data map[string]any, parts ...string) *message {
+	body, err := json.Marshal(struct {
+		Type      string         `json:"type"`
+		Timestamp time.Time      `json:"timestamp"`
+		Data      map[string]any `json:"data"`
+	}{kind, at.UTC(), data})
+	if err != nil {
+		panic("event: encoding an event: " + err.Error()) // times, numbers and texts always encode
+	}
+	sum := sha256.Sum256([]byte(kind + "\x00" + strings.Join(parts, "\x00")))
+	id := "evt_" + hex.EncodeToString(sum[:16])
+	return &message{store.Event{ID: id, Type: kind, At: at, Body: body, Known: over.Add(knownFor)}, data}
+}
+
+// exceeded is the threshold of QuotaExceeded in a message. All of the limit
+// is used, or the call costs more than what is left.
+const exceeded = 100
+
+// quotaKey identifies the event of a quota.
+type quotaKey struct {
+	kind, account, endpoint string
+	period                  store.Period
+	start                   int64
+	threshold               int
+}
+
+func (q Quota) key() quotaKey {
+	k := quotaKey{QuotaWarning, q.Account, cmp.Or(q.Oldest, q.Endpoint), q.Period, q.Start.Unix(), q.Threshold}
+	if q.Threshold == 0 {
+		k.kind, k.threshold = QuotaExceeded, exceeded
+	}
+	return k
+}
+
+// message returns the event of a quota. The name of the period is a part of its
+// id: a day and a month can begin at the same time.
+func (q Quota) message() *message {
+	k := q.key()
+	return newMessage(k.kind, q.At.Truncate(time.Millisecond), q.End, map[string]any{
+		"account": q.Account, "plan": q.Plan, "endpoint": q.Endpoint, "period": q.Period.String(), "limit": q.Limit,
+		"used": q.Used, "threshold": k.threshold, "resets_at": q.End,
+	}, k.account, k.endpoint, k.period.String(), strconv.FormatInt(k.start, 10), strconv.Itoa(k.threshold))
+}
+
+// types are the types of the events of changes, by action. Other changes have
+// no event.
+var types = map[string]string{
+	api.KeyCreate: KeyCreated, api.KeyRotate: KeyRotated, api.KeyRevoke: KeyRevoked,
+	api.AccountCreate: AccountChanged, api.AccountSet: AccountChanged, api.AccountDelete: AccountChanged,
+}
+
+// ofEntry returns the event of a change, nil if it has none. The id of the entry
+// makes that of the event.
+func ofEntry(e store.Entry) (*message, error) {
+	kind, text := types[e.Action], e.After
+	if kind == "" {
+		return nil, nil
+	}
+	if e.Action == api.AccountDelete {
+		text = e.Before
+	}
+	var state struct {
+		Name, Plan string
+		Disabled   bool
+	}
+	if err := json.Unmarshal(text, &state); err != nil {
+		return nil, fmt.Errorf("entry %s of the audit log: %w", e.ID, err)
+	}
+	data := map[string]any{"account": e.Account}
+	if kind != AccountChanged {
+		data["key"], data["name"] = e.Target, state.Name
+		return newMessage(kind, e.At, e.At, data, e.ID.String()), nil
+	}
+	data["plan"], data["disabled"] = state.Plan, state.Disabled
+	if e.Action == api.AccountDelete {
+		var closed api.ClosedAccount
+		if err := json.Unmarshal(e.After, &closed); err != nil && e.After != nil {
+			return nil, fmt.Errorf("entry %s of the audit log: %w", e.ID, err)
+		}
+		data["deleted"], data["month"], data["usage"] = true, closed.Month, closed.Usage
+	}
+	return newMessage(kind, e.At, e.At, data, e.ID.String()), nil
+}

@@ -1,0 +1,264 @@
+package event_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
+)
+
+var key = bytes.Repeat([]byte("k"), 32)
+
+// open returns an empty store.
+func open(t *testing.T) *book.Book {
+	t.Helper()
+	db := book.New(memstore.New(), slog.New(slog.DiscardHandler))
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+// emitted has the types of events.
+type emitted struct {
+	mu    sync.Mutex
+	types []string
+}
+
+func (e *emitted) add(kind string, _ map[string]any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.types = append(e.types, kind)
+}
+
+func (e *emitted) get() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.types)
+}
+
+// emitter returns an Emitter until the test ends.
+func emitter(t *testing.T, db event.Store, to *emitted) *event.Emitter {
+	t.Helper()
+	e := emitterWith(db, to, new(counts), zap.NewNop())
+	t.Cleanup(e.Close)
+	return e
+}
+
+// emitterWith also counts what is dropped, and logs.
+func emitterWith(db event.Store, to *emitted, c *counts, logger *zap.Logger) *event.Emitter {
+	return event.NewEmitter(event.EmitterOptions{
+		Store: db, Queued: func(string) bool { return true }, Emit: to.add, Dropped: func(n int) { c.add(event.Dropped, n) },
+		Now: time.Now, Logger: logger,
+	})
+}
+
+func quota(account string, threshold int) event.Quota {
+	start := time.Now().UTC().Truncate(24 * time.Hour)
+	return event.Quota{
+		Account: account, Plan: "starter", Endpoint: "convert", Period: store.Day, Limit: 10, Used: 8, Threshold: threshold,
+		Start: start, End: start.Add(24 * time.Hour), At: time.Now(),
+	}
+}
+
+// queued claims all events.
+func queued(t *testing.T, db event.Store) []store.Event {
+	t.Helper()
+	list, err := db.ClaimEvents(t.Context(), time.Now().Add(time.Hour), time.Nanosecond, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}
+
+// TestOnce reports each state many times, also from a second gate on the same
+// store.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, got := open(t), new(emitted)
+		month, other := quota("acc_1", 80), quota("acc_1", 80)
+		month.Period, other.Endpoint = store.Month, store.All
+		quotas := []event.Quota{quota("acc_1", 80), quota("acc_1", 90), quota("acc_1", 0), quota("acc_2", 80), month, other}
+		for range 2 {
+			e := emitter(t, db, got)
+			for range 5 {
+				for _, q := range quotas {
+					go e.Reached(q)
+				}
+			}
+			synctest.Wait()
+		}
+		if len(got.get()) != len(quotas) || len(queued(t, db)) != len(quotas) {
+			t.Errorf("got %v, want %d events", got.get(), len(quotas))
+		}
+	})
+}
+
+func TestID(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := open(t)
+		q := event.Quota{
+			Account: "acc_1", Plan: "starter", Endpoint: "convert", Period: store.Day, Limit: 10, Used: 10,
+			Start: time.Unix(1_790_000_000, 0), End: time.Unix(1_790_086_400, 0).UTC(), At: time.Unix(1_790_000_100, 0),
+		}
+		emitter(t, db, new(emitted)).Reached(q)
+		synctest.Wait()
+		list, err := db.ClaimEvents(t.Context(), q.At.Add(time.Hour), time.Nanosecond, 1)
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		got := list[0]
+		// Ids must never change: receivers recognize repetitions by them.
+		if want := "evt_69e14f409cc1ebcac3817c6aa39e985b"; got.ID != want {
+			t.Errorf("got id %s, want %s", got.ID, want)
+		}
+		want := `{"type":"tollgate.quota_exceeded","timestamp":"2026-09-21T14:15:00Z","data":{"account":"acc_1","endpoint":"convert","limit":10,"period":"day","plan":"starter","resets_at":"2026-09-22T14:13:20Z","threshold":100,"used":10}}`
+		if string(got.Body) != want {
+			t.Errorf("got %s\nwant %s", got.Body, want)
+		}
+	})
+}
+
+// receiver remembers what it gets, and answers.
+type receiver struct {
+	t      *testing.T
+	answer func(w http.ResponseWriter, r *http.Request, post int)
+	mu     sync.Mutex
+	ids    map[string]int // posts, by webhook-id
+}
+
+// ServeHTTP verifies a post as receivers do.
+func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	verifier, err := standardwebhooks.NewWebhookRaw(key)
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	body, err := io.ReadAll(request.Body)
+	if err = errors.Join(err, verifier.Verify(body, request.Header)); err != nil || !json.Valid(body) {
+		r.t.Errorf("verifying %s: %v", body, err)
+	}
+	r.mu.Lock()
+	id := request.Header.Get("webhook-id")
+	r.ids[id]++
+	post := r.ids[id]
+	r.mu.Unlock()
+	r.answer(w, request, post)
+}
+
+// newReceiver returns a receiver and its address.
+func newReceiver(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, post int)) (r *receiver, url string) {
+	t.Helper()
+	r = &receiver{t: t, answer: answer, ids: map[string]int{}}
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	return r, server.URL
+}
+
+// received returns how many events and posts came.
+func (r *receiver) received() (events, posts int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range r.ids {
+		posts += n
+	}
+	return len(r.ids), posts
+}
+
+type counts struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+func (c *counts) add(outcome string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[string]int{}
+	}
+	c.of[outcome] += n
+}
+
+func (c *counts) get(outcome string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of[outcome]
+}
+
+// sender starts a Sender until the test ends.
+func sender(t *testing.T, db event.Store, url string, logger *zap.Logger) (*event.Sender, *counts) {
+	t.Helper()
+	c := &counts{}
+	s, err := event.NewSender(event.SenderOptions{URL: url, Key: key, Count: c.add, Now: time.Now, Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start(db)
+	t.Cleanup(s.Stop)
+	return s, c
+}
+
+// add adds events of quotas.
+func add(t *testing.T, db event.Store, n int) {
+	t.Helper()
+	e := emitterWith(db, new(emitted), new(counts), zap.NewNop())
+	for i := range n {
+		e.Reached(quota("acc_"+strings.Repeat("x", i), 80))
+	}
+	e.Close()
+}
+
+func empty(t *testing.T, db *book.Book) func() bool {
+	return func() bool {
+		n, err := db.QueuedEvents(t.Context())
+		return err == nil && n == 0
+	}
+}
+
+func ok(http.ResponseWriter, *http.Request, int) {}
+
+// TestTwoSenders: two gates on a store post each event once, also more than
+// they post at once.
+func TestTwoSenders(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	r, url := newReceiver(t, ok)
+	add(t, db, 150)
+	for range 2 {
+		sender(t, db, url, zap.NewNop())
+	}
+	eventually(t, "all events", empty(t, db))
+	if events, posts := r.received(); events != 150 || posts != 150 {
+		t.Errorf("got %d events in %d posts, want 150 in 150", events, posts)
+	}
+}

@@ -1,0 +1,246 @@
+package gate
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+)
+
+// entitlement is what a plan gives to an endpoint, with caches of header
+// fields and refusals that most calls have in common.
+type entitlement struct {
+	endpoint *policy.Endpoint
+	plan     *policy.Plan // nil without one
+
+	policy    atomic.Pointer[policyField]
+	exhausted atomic.Pointer[exhaustion]
+}
+
+// newRooms returns the memory for the rooms of the call's limits.
+func (c *Call) newRooms() []store.Room {
+	if len(c.limits) > len(c.roomMemory) {
+		return make([]store.Room, len(c.limits))
+	}
+	return c.roomMemory[:len(c.limits)]
+}
+
+// readRooms reads the rooms of the limits, and counts nothing.
+func (c *Call) readRooms() error {
+	rooms := c.newRooms()
+	if err := c.store.Rooms(c.request.Context(), c.storeCall(), c.limits, rooms); err != nil {
+		return err
+	}
+	c.rooms = rooms
+	return nil
+}
+
+// storeCall returns the call as the store counts it. The decision about it ends
+// with the day, the key or an override, whichever is first.
+func (c *Call) storeCall() store.Call {
+	call := store.Call{
+		Account: c.grant.Account, Endpoint: c.endpoint.Name, At: c.began, Day: c.day.Day, Cost: c.cost,
+		Handle: c.grant.Handle, Version: c.grant.Version, Until: c.day.End,
+	}
+	if !c.endpoint.Usage {
+		call.Except = c.gate.except
+	}
+	if own := c.grant.Restriction; own != nil && len(own.Limits) > 0 {
+		call.Key = own.CountsAs
+	}
+	if key := c.grant.Until; !key.IsZero() && key.Before(call.Until) {
+		call.Until = key
+	}
+	for i := range c.grant.Overrides {
+		o := &c.grant.Overrides[i]
+		if o.Live(c.began) && !o.ExpiresAt.IsZero() && o.ExpiresAt.Before(call.Until) {
+			call.Until = o.ExpiresAt
+		}
+	}
+	return call
+}
+
+// span returns the day or the month of the call.
+func (c *Call) span(period store.Period) *calendar.Span {
+	if period == store.Month {
+		return c.gate.Policy.Calendar.Month(c.began)
+	}
+	return c.day
+}
+
+// warn reports the limits of the account that have reached a percentage of the
+// option warn, and those that have no room for a cost of refused. What calls in
+// progress hold is not used yet.
+func (c *Call) warn(rooms []store.Room, held []int64, refused int64) {
+	for i := range c.limits {
+		l := &c.limits[i]
+		if l.OfKey || l.Period.IsPace() {
+			continue
+		}
+		left := leftOf(rooms, held, i)
+		span, used := c.span(l.Period), l.Max-max(0, left)
+		report := func(threshold int) {
+			c.gate.Reporter.Reached(event.Quota{
+				Account: c.grant.Account, Plan: c.grant.Plan, Endpoint: l.Endpoint, Period: l.Period,
+				Limit: l.Max, Used: used, Threshold: threshold, Start: span.Start, End: span.End, At: c.began,
+			})
+		}
+		for _, percentage := range c.gate.Policy.Warn {
+			if l.Max == 0 || used*100 < int64(percentage)*l.Max {
+				break // the percentages are ascending
+			}
+			report(percentage)
+		}
+		if refused > 0 && left < refused {
+			report(0)
+		}
+	}
+}
+
+// leftOf is what a limit admits if calls in progress give all back.
+func leftOf(rooms []store.Room, held []int64, limit int) int64 {
+	left := rooms[limit].Remaining - rooms[limit].Over
+	if held != nil {
+		left += held[limit]
+	}
+	return left
+}
+
+// exhaustion is the cached refusal of a call that costs 1 and has one limit,
+// that of the plan. Within a second, it is the same for all accounts on the
+// plan.
+type exhaustion struct {
+	day     *calendar.Span
+	seconds int64
+	refusal *refusal.Refusal
+}
+
+// exceeded refuses a call that a limit does not admit, and reports the limit. If
+// calls in progress can hold a part of the limits of another call, it looks again
+// with a reservation, and returns nil if there is room now.
+func (c *Call) exceeded() *refusal.Refusal {
+	defer c.forgetReservation()
+	if c.mark.reservation == nil && c.gate.reserves && slices.ContainsFunc(c.limits, c.canHold) {
+		call := c.storeCall()
+		c.mark.reservation = c.gate.Reservations.begin(&call)
+		c.gate.Reservations.decided(c.mark.reservation, false)
+		if err := c.readRooms(); err != nil {
+			return c.gate.storeFailed(err, c.credential.IsIdentity(), c.logAttrs()...)
+		}
+		if !slices.ContainsFunc(c.rooms, func(room store.Room) bool { return room.Remaining < c.cost }) {
+			return nil
+		}
+	}
+	held := c.held(c.rooms, c.mark.reservation)
+	c.warn(c.rooms, held, c.cost)
+	if held != nil || !c.planOnly || len(c.limits) != 1 || c.limits[0].Period.IsPace() || c.cost != 1 {
+		return c.longestRefusal(held)
+	}
+	seconds := c.day.RetryAfter(c.began)
+	last := c.exhausted.Load()
+	if last == nil || last.day != c.day || last.seconds != seconds {
+		last = &exhaustion{c.day, seconds, c.longestRefusal(nil)}
+		c.exhausted.Store(last)
+	}
+	return last.refusal
+}
+
+// reservedWait is the wait for calls in progress, which can end at any time.
+const reservedWait = 2 * time.Second
+
+// longestRefusal returns the refusal for the limit with the longest wait: a
+// client that waits that long is admitted, unless it waits for calls in progress.
+// Of equal waits, the longer period decides, then the account: its limits are
+// before those of the key.
+func (c *Call) longestRefusal(held []int64) *refusal.Refusal {
+	var longest store.Limit
+	var wait time.Duration
+	var reserved bool
+	for i, limit := range c.limits {
+		if c.rooms[i].Remaining >= c.cost {
+			continue
+		}
+		var w time.Duration
+		onlyReserved := leftOf(c.rooms, held, i) >= c.cost
+		if limit.Period.IsPace() {
+			w = limit.Wait(c.rooms[i], c.cost)
+		} else if w = c.span(limit.Period).End.Sub(c.began); onlyReserved {
+			w = min(w, reservedWait)
+		}
+		if w > wait || w == wait && limit.Period > longest.Period {
+			longest, wait, reserved = limit, w, onlyReserved
+		}
+	}
+	return refusal.Exceeded(longest, reserved, wait, c.span(longest.Period).End, c.rateLimitPolicy(), strings.Clone(c.rateLimit()))
+}
+
+// policyField is a RateLimit-Policy field. It changes with the length of
+// the day and the month. The day determines the month.
+type policyField struct {
+	day   *calendar.Span
+	value string
+}
+
+// rateLimitPolicy is the field RateLimit-Policy
+// (draft-ietf-httpapi-ratelimit-headers). It has the number of calls of each
+// limit and the length of its period in seconds.
+func (c *Call) rateLimitPolicy() string {
+	if last := c.policy.Load(); c.planOnly && last != nil && last.day == c.day {
+		return last.value
+	}
+	var b []byte
+	for i, limit := range c.limits {
+		length := limit.Period.Pace()
+		if !limit.Period.IsPace() {
+			length = c.span(limit.Period).Length()
+		}
+		b = appendItem(b, i, limit)
+		b = strconv.AppendInt(append(b, ";q="...), min(limit.Max, maxInteger), 10)
+		b = strconv.AppendInt(append(b, ";w="...), int64(length/time.Second), 10)
+	}
+	if c.planOnly {
+		c.policy.Store(&policyField{c.day, string(b)})
+	}
+	return string(b)
+}
+
+// rateLimit is the field RateLimit. It has what remains of each limit and the
+// seconds until the limit is full again. Use it once: the text
+// is in the call's own memory, which saves a tenth of the gate's time, and must
+// not change afterwards.
+func (c *Call) rateLimit() string {
+	b := c.restText[:0]
+	for i, limit := range c.limits {
+		var full int64
+		if limit.Period.IsPace() {
+			full = refusal.WholeSeconds(c.rooms[i].Full)
+		} else {
+			full = c.span(limit.Period).RetryAfter(c.began)
+		}
+		b = appendItem(b, i, limit)
+		b = strconv.AppendInt(append(b, ";r="...), min(c.rooms[i].Remaining, maxInteger), 10)
+		b = strconv.AppendInt(append(b, ";t="...), full, 10)
+	}
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// appendItem appends the name of a limit, which begins its item. at is the
+// position of the item.
+func appendItem(b []byte, at int, limit store.Limit) []byte {
+	if at > 0 {
+		b = append(b, ", "...)
+	}
+	return append(policy.AppendLimitName(append(b, '"'), limit), '"')
+}
+
+// maxInteger is the largest integer of a structured field (RFC 9651,
+// 3.3.1), one below the largest limit.
+const maxInteger = 999_999_999_999_999

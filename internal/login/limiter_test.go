@@ -1,0 +1,59 @@
+package login_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/internal/login"
+)
+
+func TestAccountWaitsDouble(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, loose)
+	b.fail("192.0.2.1", "a@example.com", 10)
+	for _, wait := range []time.Duration{
+		30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute,
+		15 * time.Minute, 15 * time.Minute, 15 * time.Minute,
+	} {
+		b.refuse("192.0.2.2", "a@example.com", wait)
+		b.pass(wait - 1)
+		b.refuse("192.0.2.2", "a@example.com", 1)
+		b.pass(1)
+		b.fail("192.0.2.3", "A@Example.com ", 1)
+	}
+	b.admit("192.0.2.2", "b@example.com")
+}
+
+func TestLimitsOfTheAttemptApply(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, login.Limits{PerClient: 2, Free: 3, FirstWait: time.Second, MaxWait: 3 * time.Second})
+	b.fail("192.0.2.1", "a", 2)
+	b.refuse("192.0.2.1", "a", time.Minute)
+	b.limits.PerClient = 100
+	b.fail("192.0.2.1", "a", 1)
+	for _, wait := range []time.Duration{1, 2, 3, 3} {
+		b.refuse("192.0.2.1", "a", wait*time.Second)
+		b.pass(wait * time.Second)
+		b.fail("192.0.2.1", "a", 1)
+	}
+}
+
+func TestReserveInvalidCalls(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, loose)
+	client, account := login.ClientOf("192.0.2.1"), login.AccountOf("a")
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, _, err := b.limiters[0].Reserve(done, loose, client, account); !errors.Is(err, context.Canceled) {
+		t.Errorf("done context: got %v, want %v", err, context.Canceled)
+	}
+	bad := login.Limits{PerClient: -1}
+	if _, _, err := b.limiters[0].Reserve(t.Context(), bad, client, account); !errors.Is(err, login.ErrLimits) {
+		t.Errorf("bad limits: got %v, want %v", err, login.ErrLimits)
+	}
+	if clients, failures, _ := b.memory.Len(); clients != 0 || failures != 0 {
+		t.Errorf("got %d and %d rows, want none", clients, failures)
+	}
+}

@@ -1,0 +1,205 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/caddy-tollgate/tollgate/internal/store"
+)
+
+// Endpoint is one metered endpoint.
+type Endpoint struct {
+	Name    string
+	Method  string
+	Path    string
+	Ability string
+	// Index is the endpoint's position in Policy.Endpoints.
+	Index int
+	// Usage marks the endpoint that the gate answers itself.
+	Usage bool
+	// Upgrade lets clients switch to another protocol.
+	Upgrade bool
+	// KeepAuthorization and KeepCookie let these headers go on to the
+	// service.
+	KeepAuthorization, KeepCookie bool
+	// Cost is the cost of a call, at least 1. It does not apply with
+	// CostMember. With CostHeader it is the reservation.
+	Cost int64
+	// CostHeader is the header of the answer, in canonical form, that tells the
+	// cost, or "".
+	CostHeader string
+	// CostMember is the member of the body whose number of elements is the
+	// cost, or "".
+	CostMember string
+	// CostBody is the maximum size of that body, in bytes.
+	CostBody int64
+}
+
+// Takes is what a call does with its Cost, as a verb: its answer tells what it
+// costs, or the cost is fixed.
+func (e *Endpoint) Takes() string {
+	if e.CostHeader != "" {
+		return "reserves"
+	}
+	return "costs"
+}
+
+// Covered tells whether a limit covers the calls to the endpoint. Limits of
+// all endpoints do not cover the gate's own one.
+func (e *Endpoint) Covered(l store.Limit) bool {
+	return l.Endpoint == e.Name || l.Endpoint == store.All && !e.Usage
+}
+
+// endpoints returns the endpoints of a configuration. The gate's own usage
+// endpoint is the last one.
+func endpoints(c Config) []EndpointConfig {
+	if c.Usage == "" {
+		return c.Endpoints
+	}
+	return append(slices.Clone(c.Endpoints), EndpointConfig{Name: UsageEndpoint, Pattern: c.Usage})
+}
+
+func (p *Policy) addEndpoints(c Config) error {
+	all := endpoints(c)
+	var errs []error
+	for i, e := range all {
+		usage := c.Usage != "" && i == len(all)-1
+		subject := "endpoint " + e.Name
+		if usage {
+			subject = "usage"
+		}
+		if err := p.addEndpoint(e, usage); err != nil {
+			errs = append(errs, &Error{subject, err})
+		}
+		if err := checkCost(e); err != nil {
+			errs = append(errs, &Error{subject + " cost", err})
+		}
+		if added := p.Endpoint(e.Name); added != nil {
+			errs = append(errs, added.setKeep(e.Keep))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
+	ability := cmp.Or(e.Ability, e.Name)
+	method, path, _ := strings.Cut(e.Pattern, " ")
+	switch {
+	case !ValidName(e.Name):
+		return fmt.Errorf("%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", e.Name)
+	case !ValidName(ability):
+		return fmt.Errorf("ability %q is not a name", ability)
+	case e.Name == store.All:
+		return fmt.Errorf("the name %q is reserved for limits of all endpoints together: use another name", e.Name)
+	case e.Name == UsageEndpoint && !usage:
+		return fmt.Errorf("the name %q is reserved for the gate's own endpoint: use the option usage", e.Name)
+	case p.Endpoint(e.Name) != nil:
+		return errors.New("duplicate endpoint")
+	case usage && method != http.MethodGet:
+		return fmt.Errorf("the method of usage must be GET, not %q", method)
+	}
+	if err := p.reserveLimitNames(e.Name); err != nil {
+		return err
+	}
+	endpoint := &Endpoint{
+		Name: e.Name, Method: method, Path: path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade,
+		Cost: cmp.Or(e.Cost, e.CostReserve, 1), CostHeader: http.CanonicalHeaderKey(e.CostHeader), CostMember: e.CostMember, CostBody: cmp.Or(e.CostBody, DefaultCostBody),
+	}
+	if err := p.addRoute(method, path, Route{Endpoint: endpoint}); err != nil {
+		return err
+	}
+	p.Endpoints = append(p.Endpoints, endpoint)
+	return nil
+}
+
+// setNames sets the older names of the endpoints. Each name has one meaning.
+func (p *Policy) setNames(c Config) error {
+	all := endpoints(c)
+	owner := map[string]string{}
+	for _, e := range all {
+		owner[e.Name] = e.Name
+	}
+	var errs []error
+	for _, e := range all {
+		subject, own := "endpoint "+e.Name+" rename", e.Ability == "" || e.Ability == e.Name
+		for _, old := range e.Rename {
+			by := slices.IndexFunc(all, func(other EndpointConfig) bool { return other.Ability == old })
+			switch other, taken := owner[old]; {
+			case !ValidName(old):
+				errs = append(errs, mistake(subject, "%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", old))
+			case old == store.All, old == UsageEndpoint:
+				errs = append(errs, mistake(subject, "the name %q is reserved: no endpoint can have had it", old))
+			case taken && other == old:
+				errs = append(errs, mistake(subject, "there is an endpoint %q: an older name is one that no endpoint has any more", old))
+			case taken:
+				errs = append(errs, mistake(subject, "duplicate name %q: the endpoint %s has it already", old, other))
+			case own && by >= 0:
+				errs = append(errs, mistake(subject, "%q is the ability of the endpoint %s: write ability %s there, or ability %s here", old, all[by].Name, e.Name, old))
+			}
+			owner[old] = e.Name
+		}
+		if len(e.Rename) == 0 {
+			continue
+		}
+		p.Names.Endpoints.Add(e.Name, e.Rename)
+		if own {
+			p.Names.Abilities.Add(e.Name, e.Rename)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// setKeep sets the headers that go on to the service.
+func (e *Endpoint) setKeep(names []string) error {
+	for _, name := range names {
+		var kept *bool
+		switch http.CanonicalHeaderKey(name) {
+		case "Authorization":
+			kept = &e.KeepAuthorization
+		case "Cookie":
+			kept = &e.KeepCookie
+		}
+		switch {
+		case kept == nil:
+			return mistake("endpoint "+e.Name+" keep", "%q is neither Authorization nor Cookie: the gate removes no other header of a service", name)
+		case *kept:
+			return mistake("endpoint "+e.Name+" keep", "duplicate header %q", name)
+		}
+		*kept = true
+	}
+	return nil
+}
+
+// checkCost checks the cost of an endpoint.
+func checkCost(e EndpointConfig) error {
+	method, _, _ := strings.Cut(e.Pattern, " ")
+	switch {
+	case e.Cost < 0 || e.Cost > MaxCost:
+		return fmt.Errorf("cost %d is not from 1 to %d", e.Cost, MaxCost)
+	case (e.CostHeader == "") != (e.CostReserve == 0):
+		return errors.New("cost_header and cost_reserve require each other")
+	case e.CostHeader != "" && (e.Cost != 0 || e.CostMember != ""):
+		return errors.New("both cost_header and another cost: use one of them")
+	case e.CostReserve < 0 || e.CostReserve > MaxReserve:
+		return fmt.Errorf("cost_reserve %d is not from 1 to %d", e.CostReserve, MaxReserve)
+	case e.CostHeader != "" && !httpguts.ValidHeaderFieldName(e.CostHeader):
+		return fmt.Errorf("%q is not the name of a header", e.CostHeader)
+	case e.CostMember == "" && e.CostBody != 0:
+		return errors.New("cost_body requires cost_member")
+	case e.CostMember == "":
+		return nil
+	case e.Cost != 0:
+		return errors.New("both cost and cost_member: use one of them")
+	case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, method):
+		return fmt.Errorf("the member %q requires the method POST, PUT or PATCH, not %q", e.CostMember, method)
+	case e.CostBody < 0 || e.CostBody > MaxCostBody:
+		return fmt.Errorf("cost_body %d is not from 1 to %d bytes", e.CostBody, MaxCostBody)
+	}
+	return nil
+}

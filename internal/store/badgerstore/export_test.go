@@ -1,0 +1,90 @@
+package badgerstore
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
+)
+
+// WithSegments sets the size of the log's segments, in bytes.
+func (o Options) WithSegments(size int) Options {
+	o.segmentSize = size
+	return o
+}
+
+// WithFaults makes syncs of the log fail while faulty returns true.
+func (o Options) WithFaults(faulty func() bool) Options {
+	o.dataSync = func(f *os.File) error {
+		if faulty() {
+			return errDisk
+		}
+		return f.Sync()
+	}
+	return o
+}
+
+// methods are those of a book for tests.
+type methods = storetest.Store
+
+// TestStore is a store with the methods of a book on it. A method of both is
+// that of the store.
+type TestStore struct {
+	*Store
+	*methods
+}
+
+// OpenTest opens a store with a book on it.
+func OpenTest(dir string, o Options) (TestStore, error) {
+	s, err := Open(dir, o)
+	if err != nil {
+		return TestStore{}, err
+	}
+	return TestStore{s, storetest.New(s)}, nil
+}
+
+// Close closes the book and then the store.
+func (s TestStore) Close() error {
+	if err := s.Book.Close(); err != nil && !errors.Is(err, store.ErrUnavailable) {
+		return err
+	}
+	return s.Store.Close()
+}
+
+// FlushForTest does the background work of a second.
+func (s *Store) FlushForTest() error { return s.journal.syncNow() }
+
+// syncNow does at once what the background does every second.
+func (j *journal) syncNow() error {
+	if err := j.syncArchive(); err != nil {
+		return err
+	}
+	return j.log.Sync()
+}
+
+// writeDurably writes rows as a change does.
+func writeDurably(s TestStore, rows ...change) error {
+	return s.archive.writeDurably(func() ([]change, error) { return rows, nil })
+}
+
+// SetPatience sets how long Close waits for the disk.
+func (s *Store) SetPatience(patience time.Duration) { s.patience = patience }
+
+// AwaitStop returns when Close has begun.
+func AwaitStop(s *Store) { <-s.stop }
+
+// TakeDaily takes a call with a limit of the day, and returns how much of it is
+// used.
+func TakeDaily(s *Store, call store.Call, limit int64) (used int64, admitted bool, err error) {
+	rooms := make([]store.Room, 1)
+	admitted, err = s.Take(context.Background(), call, Daily(call.Endpoint, limit), rooms)
+	return limit - rooms[0].Remaining, admitted, err
+}
+
+// Daily returns a limit of the calls to an endpoint on one day.
+func Daily(endpoint string, limit int64) []store.Limit {
+	return []store.Limit{{Endpoint: endpoint, Period: store.Day, Max: limit}}
+}

@@ -1,0 +1,222 @@
+package book
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/token"
+)
+
+// Book keeps what a gate knows in an engine. All methods are safe for
+// concurrent use.
+type Book struct {
+	Engine
+	activity *activity
+	// changingEvents is locked while this gate adds, claims or removes events,
+	// so that it has no conflicts with itself.
+	changingEvents *sync.Mutex
+}
+
+// New returns a book on an engine. It logs what it cannot write in the
+// background.
+func New(e Engine, logger *slog.Logger) *Book {
+	return &Book{Engine: e, activity: newActivity(e, logger), changingEvents: new(sync.Mutex)}
+}
+
+// Close writes the recent calls that are pending. It does not close the engine.
+func (b *Book) Close() error { return b.activity.close() }
+
+func (b *Book) now() time.Time { return now(b.Engine) }
+
+// now is the time of an engine.
+func now(e Engine) time.Time {
+	if clock, ok := e.(store.Clock); ok {
+		return clock.Now()
+	}
+	return time.Now()
+}
+
+// ChangeOne is Change for one document.
+func (b *Book) ChangeOne(ctx context.Context, at time.Time, id string, edit func(*Account) error) error {
+	return b.Change(ctx, at, []string{id}, func(_ int, a *Account) error { return edit(a) })[0]
+}
+
+// Change is that of the engine. A key of Account.Import that the account had
+// already is store.ErrExists.
+func (b *Book) Change(ctx context.Context, at time.Time, ids []string, edit func(i int, a *Account) error) []error {
+	if len(ids) == 0 {
+		return nil
+	}
+	deleted := make([]bool, len(ids))
+	errs := b.Engine.Change(ctx, at, ids, func(i int, a *Account) error {
+		existed := a.Exists
+		err := edit(i, a)
+		deleted[i] = existed && !a.Exists
+		return err
+	})
+	for i, err := range errs {
+		switch {
+		case errors.Is(err, ErrConflict):
+			errs[i] = store.ErrExists
+		case err == nil && deleted[i]:
+			// Calls of the deleted account that are written later do not belong
+			// to the next account with this id. What cannot be written is
+			// dropped, which is as good.
+			_ = b.activity.flush(ctx, ids[i])
+		}
+	}
+	return errs
+}
+
+// errNoneAdded ends the step of an account that gets none of the keys.
+var errNoneAdded = errors.New("no key was added")
+
+// ImportKeys adds keys whose tokens another system made, in their order, and
+// returns an error or nil for each; see Account.Import. Those of one account
+// are added in one step. created is called for each key that is added, to
+// record it in that step.
+func (b *Book) ImportKeys(ctx context.Context, at time.Time, keys []Key, created func(a *Account, key *Key)) []error {
+	errs, ids, ofAccount := make([]error, len(keys)), []string{}, map[string][]int{}
+	for i, k := range keys {
+		if ofAccount[k.Account] == nil {
+			ids = append(ids, k.Account)
+		}
+		ofAccount[k.Account] = append(ofAccount[k.Account], i)
+	}
+	failed := b.Change(ctx, at, ids, func(n int, a *Account) error {
+		step := errNoneAdded
+		for _, i := range ofAccount[ids[n]] {
+			if errs[i] = a.Import(keys[i]); errs[i] == nil {
+				step = nil
+				created(a, &keys[i])
+			}
+		}
+		return step
+	})
+	for n, err := range failed {
+		if err == nil || errors.Is(err, errNoneAdded) {
+			continue
+		}
+		of := ofAccount[ids[n]]
+		oneOf := errors.Is(err, store.ErrTokenTaken) || errors.Is(err, store.ErrExists)
+		for _, i := range of {
+			if errs[i] = err; oneOf && len(of) > 1 { // each in a step of its own
+				errs[i] = b.ImportKeys(ctx, at, keys[i:i+1], created)[0]
+			}
+		}
+	}
+	return errs
+}
+
+// WasImported tells whether an imported key ended within store.RevokedFor and
+// is no longer in the document of its account. Account.Import refuses it.
+func (b *Book) WasImported(ctx context.Context, account, id string) (bool, error) {
+	return b.readRow(ctx, Space{Account: account}, endedRow(id), new(bool))
+}
+
+// Holder returns the account that has a key with this hash that is live at a
+// time, also if the account is disabled, or store.ErrNotFound. It is not from
+// a cache.
+func (b *Book) Holder(ctx context.Context, hash token.Hash, at time.Time) (string, error) {
+	id, err := b.Engine.Holder(ctx, hash)
+	if err != nil {
+		return "", err
+	}
+	a, err := b.Get(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if !slices.ContainsFunc(a.Keys, func(k *Key) bool { return k.Hash == hash && k.Live(at) }) {
+		return "", store.ErrNotFound
+	}
+	return id, nil
+}
+
+// Keys returns the account's keys, oldest first, with those that ended and are
+// kept, and with their last use. The error is store.ErrNotFound without an
+// account.
+func (b *Book) Keys(ctx context.Context, account string) ([]store.Key, error) {
+	a, err := b.Get(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	used, err := b.activity.lastUses(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]store.Key, len(a.Keys))
+	for i, k := range a.Keys {
+		list[i] = k.Key
+		list[i].LastUsedAt, list[i].LastUsedFrom = used[k.ID].At, used[k.ID].From
+	}
+	return list, nil
+}
+
+// Key returns one of Keys, or store.ErrNotFound.
+func (b *Book) Key(ctx context.Context, account, id string) (store.Key, error) {
+	keys, err := b.Keys(ctx, account)
+	if err != nil {
+		return store.Key{}, err
+	}
+	for _, k := range keys {
+		if k.ID == id {
+			return k, nil
+		}
+	}
+	return store.Key{}, store.ErrNotFound
+}
+
+// FindKey returns the key with an id, of any account, or store.ErrNotFound.
+func (b *Book) FindKey(ctx context.Context, id string) (store.Key, error) {
+	account, err := b.HolderOfKey(ctx, id)
+	if err != nil {
+		return store.Key{}, err
+	}
+	return b.Key(ctx, account, id)
+}
+
+// retry repeats a step after a conflict with another writer.
+func retry(ctx context.Context, step func() error) error {
+	for {
+		err := step()
+		if !errors.Is(err, ErrConflict) {
+			return err
+		}
+		select {
+		case <-time.After(rand.N(5 * time.Millisecond)):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		}
+	}
+}
+
+// retryEvents is retry for a step that changes events.
+func (b *Book) retryEvents(ctx context.Context, step func() error) error {
+	b.changingEvents.Lock()
+	defer b.changingEvents.Unlock()
+	return retry(ctx, step)
+}
+
+// readRow decodes the value of a row, and tells whether there is one.
+func (b *Book) readRow(ctx context.Context, of Space, key string, value any) (found bool, err error) {
+	rows, err := b.GetRows(ctx, of, key)
+	if err != nil || rows[0].Value == nil {
+		return false, err
+	}
+	if err := decode(rows[0].Value, value); err != nil {
+		return false, fmt.Errorf("row %.80q: %w", key, err)
+	}
+	return true, nil
+}
+
+// commitOne is Commit for one batch.
+func commitOne(ctx context.Context, e Engine, of Space, writes []Write) error {
+	return e.Commit(ctx, Batch{of, writes})[0]
+}

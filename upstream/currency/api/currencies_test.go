@@ -1,0 +1,83 @@
+package api_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
+)
+
+// TestCurrencies: what is listed can be converted, and what can be
+// converted is listed.
+func TestCurrencies(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	var list struct {
+		Date       string `json:"date"`
+		Count      int    `json:"count"`
+		Currencies []struct {
+			Code      string `json:"code"`
+			Name      string `json:"name"`
+			Numeric   string `json:"numeric"`
+			MinorUnit *int   `json:"minor_unit"`
+			Symbol    string `json:"symbol"`
+			StartDate string `json:"start_date"`
+			EndDate   string `json:"end_date"`
+			Source    string `json:"source"`
+		} `json:"currencies"`
+	}
+	s.get(t, "/api/currencies").decode(t, &list)
+	var codes []string
+	for _, c := range list.Currencies {
+		codes = append(codes, c.Code)
+	}
+	if want := []string{"AED", "EUR", "GBP", "JPY", "KWD", "USD", "VND", "XAU"}; !slices.Equal(codes, want) || list.Count != len(want) {
+		t.Errorf("got %d: %v, want %v", list.Count, codes, want)
+	}
+	if list.Date != "2026-09-25" {
+		t.Errorf("date = %s, want 2026-09-25", list.Date)
+	}
+	for known := range currency.All() {
+		listed := slices.Contains(codes, string(known.Code))
+		a := s.get(t, "/api/convert/"+string(known.Code)+"/1/EUR")
+		if (a.status == http.StatusOK) != listed {
+			t.Errorf("%s is listed: %v, but converting it gives %d", known.Code, listed, a.status)
+		}
+	}
+	if dinar := list.Currencies[4]; dinar.MinorUnit == nil || *dinar.MinorUnit != 3 || dinar.Numeric != "414" ||
+		dinar.StartDate != "2026-09-22" || dinar.EndDate != "2026-09-25" || dinar.Source != "indicative" || dinar.Symbol == "" || dinar.Name == "" {
+		t.Errorf("got %+v for the Kuwaiti dinar", dinar)
+	}
+	if gold := list.Currencies[7]; gold.MinorUnit != nil {
+		t.Errorf("gold has %d decimals, want null", *gold.MinorUnit)
+	}
+}
+
+// TestIndicative asks for everything the indicative rates have, so that no
+// currency of the real table falls out of what the document promises.
+func TestIndicative(t *testing.T) {
+	t.Parallel()
+	indicative, err := rates.Indicative()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serveWith(t, indicative)
+	var list struct {
+		Date       string `json:"date"`
+		Currencies []struct {
+			Code string `json:"code"`
+		} `json:"currencies"`
+	}
+	s.get(t, "/api/currencies").decode(t, &list)
+	if len(list.Currencies) < 120 {
+		t.Errorf("got %d currencies, want 120 or more", len(list.Currencies))
+	}
+	for _, listed := range list.Currencies {
+		target := "/api/history/" + listed.Code + "/EUR"
+		if a := s.get(t, target); a.status != http.StatusOK {
+			t.Errorf("%s: %d %s", target, a.status, a.body)
+		}
+	}
+}

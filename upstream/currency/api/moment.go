@@ -1,0 +1,119 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/caddy-tollgate/tollgate/internal/apierror"
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
+)
+
+// moment is the data of one request: one dataset and today's date in UTC.
+// All parts of an answer use it, so a concurrent refresh cannot make them
+// contradict each other.
+type moment struct {
+	data    *rates.Dataset
+	sources rates.Source
+	today   civil.Date
+}
+
+func (s *service) moment() moment {
+	return moment{s.source.Current(), rates.AllSources, civil.Of(s.now().UTC())}
+}
+
+// momentFrom returns the moment with only the values of some sources.
+func (s *service) momentFrom(text string) (moment, *apierror.Error) {
+	m := s.moment()
+	var refusal *apierror.Error
+	if m.sources, refusal = parseSources(text); refusal == nil {
+		m.data = m.data.From(m.sources)
+	}
+	return m, refusal
+}
+
+// date reads a date of the request. An empty text is the zero Date. A date in
+// the future is refused.
+func (m moment) date(text string) (civil.Date, *apierror.Error) {
+	if text == "" {
+		return 0, nil
+	}
+	day, err := civil.Parse(text)
+	if err != nil {
+		return 0, invalidDate(text)
+	}
+	if day > m.today {
+		return 0, futureDate(day, m.today)
+	}
+	return day, nil
+}
+
+// rateDate reads the date of a rate. It refuses days before the first one that
+// this server has.
+func (m moment) rateDate(text string) (civil.Date, *apierror.Error) {
+	day, refusal := m.date(text)
+	if first := m.data.First(); refusal == nil && !day.IsZero() && day < first {
+		refusal = apierror.New(http.StatusNotFound, codeNoRate, fmt.Sprintf("There are no rates before %s.", first))
+	}
+	return day, refusal
+}
+
+// known refuses currencies that are unknown or retired on a day. The zero
+// Date means today.
+func (m moment) known(on civil.Date, codes ...currency.Code) *apierror.Error {
+	if on.IsZero() {
+		on = m.today
+	}
+	for _, code := range codes {
+		known, found := currency.Lookup(code)
+		quoted := found && m.data.Quotes(code)
+		switch {
+		case found && (known.RetiredOn(on) || !quoted && !known.End.IsZero()):
+			return currencyRetired(known)
+		case !quoted:
+			return unknownCurrency(code)
+		}
+	}
+	return nil
+}
+
+// day returns the newest day with rates of all the currencies, which must be
+// known: at or before on, at most rates.LookBack days back, or any day if on is
+// zero.
+func (m moment) day(on civil.Date, codes ...currency.Code) (rates.Day, *apierror.Error) {
+	if refusal := m.known(on, codes...); refusal != nil {
+		return rates.Day{}, refusal
+	}
+	if on.IsZero() {
+		day, err := m.data.Latest(codes...)
+		if err != nil {
+			return day, m.noRate(codes, "")
+		}
+		return day, nil
+	}
+	day, err := m.data.At(on, codes...)
+	if err != nil {
+		return day, m.noRate(codes, fmt.Sprintf(" from %s back to %s", on, on-rates.LookBack))
+	}
+	return day, nil
+}
+
+// noRate refuses a request because no day in its period has rates of all the
+// currencies.
+func (m moment) noRate(codes []currency.Code, period string) *apierror.Error {
+	sentence := "There is no day with a rate for " + join(codes, ", ") + period
+	if m.sources != rates.AllSources {
+		sentence += " of the source " + m.sources.String()
+	}
+	return apierror.New(http.StatusNotFound, codeNoRate, sentence+".")
+}
+
+// must panics for an error that only a defect can cause: the bounds of amounts
+// and rates exclude overflow, and the embedded files are tested. The server
+// logs the panic of a request.
+func must(err error) {
+	if err != nil {
+		panic(fmt.Errorf("impossible: %w", err))
+	}
+}

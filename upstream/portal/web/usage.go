@@ -1,0 +1,145 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
+)
+
+// historyDays is the number of days in the chart.
+const historyDays = 30
+
+// usageView is My usage.
+type usageView struct {
+	Plan, Zone string
+	Resets     moment
+	// ResetClock is the time of day at which the day ends, Countdown the time
+	// left.
+	ResetClock, Countdown string
+	Limits                meters
+	Overrides             []overrideRow
+	Chart                 *chart
+	Calls                 callList
+	Offer                 *offer
+}
+
+func (s *site) usage(w http.ResponseWriter, r *http.Request, v *visit) error {
+	document, err := s.usageOf(r.Context(), v, historyDays)
+	if err != nil {
+		return err
+	}
+	refused, err := s.refusedOf(r.Context(), v, historyDays)
+	if err != nil {
+		return err
+	}
+	query := r.URL.Query()
+	view := v.usageView(document, sumBy(refused, func(r api.Refused) string { return r.Day }), query)
+	if view.Overrides, err = s.overridesOf(r.Context(), v); err != nil {
+		return err
+	}
+	p := v.page("My usage", "usage", view)
+	p.Updates = usagePath + "?" + url.Values{backgroundParameter: {"1"}, "calls": query["calls"]}.Encode()
+	return s.views.show(w, http.StatusOK, "usage", p)
+}
+
+// notRefused are the codes of failures of the gate and the service. The gate
+// does not record these calls either.
+var notRefused = []string{"internal", "unavailable", "upstream_timeout", "upstream_unreachable"}
+
+// refusedOf gets the refused calls of the account, by a limit or a permission.
+func (s *site) refusedOf(ctx context.Context, v *visit, days int) ([]api.Refused, error) {
+	ctx, cancel := account.OfCall(ctx)
+	defer cancel()
+	rows, err := client.All(func(after string) ([]api.Refused, *string, error) {
+		page, err := s.Gate.Refused(ctx, days, v.who.ID, after, client.PageSize)
+		return page.Refused, page.Next, err
+	})
+	return slices.DeleteFunc(rows, func(r api.Refused) bool { return slices.Contains(notRefused, r.Code) }), err
+}
+
+// sumBy adds up refused calls by a part of their rows.
+func sumBy[K comparable](rows []api.Refused, part func(api.Refused) K) map[K]int64 {
+	sums := map[K]int64{}
+	for _, row := range rows {
+		sums[part(row)] += row.Calls
+	}
+	return sums
+}
+
+// usageOf gets the usage of the account. An account that is unknown to the
+// gate has used nothing of its plan.
+func (s *site) usageOf(ctx context.Context, v *visit, days int) (api.UsageDocument, error) {
+	ctx, cancel := account.OfCall(ctx)
+	defer cancel()
+	document, err := s.Gate.Usage(ctx, v.who.ID, days)
+	if errors.Is(err, api.ErrNotFound) {
+		return v.unused(days), nil
+	}
+	return document, err
+}
+
+// unused returns the usage of an account without calls.
+func (v *visit) unused(days int) api.UsageDocument {
+	dates := calendar.In(v.clock.zone)
+	today, month := dates.At(v.clock.now), dates.Month(v.clock.now)
+	document := api.UsageDocument{
+		Account: v.who.ID, Plan: v.plan.Name, Timezone: v.plans.Timezone,
+		Day: today.Day.String(), ResetsAt: today.End,
+	}
+	ends := map[string]time.Time{perDay: today.End, perMonth: month.End}
+	for _, e := range v.plans.Endpoints {
+		if limit, listed := v.plan.Limits[e.Name]; listed {
+			document.Endpoints = append(document.Endpoints, api.UsageEndpoint{
+				Endpoint: e.Name, Method: e.Method, Path: e.Path, Limit: limit, Remaining: limit,
+				Limits: unusedLimits(v.plan, e.Name, ends),
+			})
+		}
+	}
+	document.Limits = unusedLimits(v.plan, api.All, ends)
+	for ago := days - 1; ago >= 0; ago-- {
+		document.Days = append(document.Days, api.UsageDay{Day: (today.Day - calendar.Day(ago)).String()})
+	}
+	return document
+}
+
+// unusedLimits returns a plan's limits of an endpoint or of all endpoints
+// together. ends has the end of the day and of the month.
+func unusedLimits(plan api.Plan, endpoint string, ends map[string]time.Time) (limits []api.UsageLimit) {
+	if daily := plan.Limits[endpoint]; daily != nil {
+		limits = append(limits, unusedLimit(perDay, *daily, ends))
+	}
+	for _, l := range plan.MoreLimits {
+		if l.Endpoint == endpoint {
+			limits = append(limits, unusedLimit(l.Period, l.Limit, ends))
+		}
+	}
+	return limits
+}
+
+func unusedLimit(period string, limit int64, ends map[string]time.Time) api.UsageLimit {
+	l := api.UsageLimit{Period: period, Limit: limit}
+	if !isPace(period) {
+		l.Used, l.Remaining, l.ResetsAt = new(int64(0)), &limit, new(ends[period])
+	}
+	return l
+}
+
+func (v *visit) usageView(document api.UsageDocument, refused refusedCalls, query url.Values) usageView {
+	return usageView{
+		Plan: document.Plan, Zone: document.Timezone,
+		Resets: v.clock.moment(document.ResetsAt), ResetClock: document.ResetsAt.In(v.clock.zone).Format("15:04"),
+		Countdown: v.clock.countdown(document.ResetsAt),
+		Chart:     newChart(newChartData(document, refused)),
+		Calls:     v.callList(document.RecentCalls, query),
+		Limits:    v.meters(document),
+		Offer:     v.offer(),
+	}
+}

@@ -1,0 +1,219 @@
+// Package web has the web pages: Settings with the API keys of an account,
+// and My usage with the calls that are left.
+//
+// The server renders the pages; they work without JavaScript. One small
+// script adds a copy button, a countdown and updates of My usage. Pages load
+// nothing from other servers.
+//
+// Each request reads its data anew: plans, keys and counts from the gate,
+// e-mails and passwords from package account.
+package web
+
+import (
+	"cmp"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/outage"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/web/session"
+)
+
+// Config is what New needs. Every field must be set unless it says
+// otherwise.
+type Config struct {
+	// Accounts checks and changes passwords, and signs people up.
+	Accounts *account.Service
+
+	// Sessions stores the sessions.
+	Sessions *database.Store
+
+	// Gate calls the control API for plans, keys and counts.
+	Gate *client.Client
+
+	// Site is what the operator chose.
+	Site
+
+	// Docs has the pages of the reference of the API by their path, one of
+	// them at /docs. Empty for none.
+	Docs map[string]template.HTML
+
+	// Rates tells how many publications of the bank the rates lack. Nil without
+	// the currency API.
+	Rates func() int
+
+	// Now is the clock.
+	Now func() time.Time
+
+	// Logger gets what people must not read.
+	Logger *slog.Logger
+}
+
+// Site is what an operator chooses for one site.
+type Site struct {
+	// Address is the public URL of the site, without a path. With HTTPS
+	// the session's cookie is sent over TLS only.
+	Address *url.URL
+
+	// Hosts tells which hosts the site has. It takes portal links for these.
+	Hosts func(host string) bool
+
+	// Timezone is the zone whose midnight resets the quotas, for the front
+	// page. Other pages use the zone of the gate.
+	Timezone string
+
+	// SignUp is the plan of accounts that strangers create. Empty: strangers
+	// cannot create accounts.
+	SignUp string
+
+	// NoRates is for a site without the currency API, in front of another API:
+	// the pages have no examples of it, and no link to its docs.
+	NoRates bool
+
+	// Brand is what the pages call the product. Default: the currency API.
+	Brand Brand
+}
+
+// site is the web application.
+type site struct {
+	Config
+	sessions *session.Manager
+	views    *views
+	mux      *http.ServeMux
+	keyring  *gateKeys
+	serving  *outage.Log
+	portals  *outage.Log
+	panics   *outage.Log
+}
+
+// New returns the handler of all pages. For an unknown path it answers with
+// an error page.
+func New(c Config) (http.Handler, error) {
+	s, err := newSite(c)
+	if err != nil {
+		return nil, err
+	}
+	pages := s.guard(s.loadSession(s.sameOrigin(s.operatorsOnly(http.HandlerFunc(s.route)))))
+	mux := http.NewServeMux()
+	mux.Handle("/", pages)
+	mux.Handle("GET "+staticPrefix, s.views.assets.or(pages))
+	return mux, nil
+}
+
+func newSite(c Config) (*site, error) {
+	c.Brand.Name = cmp.Or(c.Brand.Name, defaultName(c.NoRates))
+	views, err := newViews(c.Brand, !c.NoRates)
+	if err != nil {
+		return nil, err
+	}
+	sessions := session.NewManager(c.Sessions, c.Now, c.Address.Scheme == "https")
+	s := &site{
+		Config: c, sessions: sessions, views: views, keyring: new(gateKeys),
+		serving: outage.New(c.Logger, slog.LevelError, "serving page"),
+		portals: outage.New(c.Logger, slog.LevelWarn, "refused a portal link"),
+		panics:  outage.New(c.Logger, slog.LevelError, "page panicked"),
+	}
+	s.mux = s.routes()
+	return s, nil
+}
+
+// route serves a page, or an error page for an unknown path or method, or an
+// invalid form.
+func (s *site) route(w http.ResponseWriter, r *http.Request) {
+	var err error
+	if _, pattern := s.mux.Handler(r); pattern == "" {
+		err = errNotFound
+		if methods := s.methods(r); len(methods) > 0 {
+			w.Header().Set("Allow", strings.Join(methods, ", "))
+			err = errMethod
+		}
+	} else if r.Method == http.MethodPost {
+		err = readForm(w, r)
+	}
+	if err != nil {
+		s.fail(w, r, s.visitor(r), err)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// methods returns the methods of the path of a request.
+func (s *site) methods(r *http.Request) []string {
+	var methods []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		asked := r.WithContext(r.Context())
+		asked.Method = method
+		if _, pattern := s.mux.Handler(asked); pattern != "" {
+			methods = append(methods, method)
+		}
+	}
+	return methods
+}
+
+// routes returns the routes of the site.
+func (s *site) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.open(s.front))
+	mux.Handle("GET /settings", http.RedirectHandler(keysPath, http.StatusSeeOther))
+	s.routeAccount(mux)
+	s.routeKeys(mux)
+	mux.HandleFunc("GET "+usagePath, s.signedIn(s.usage))
+	s.routeDocs(mux)
+	s.routeOperator(mux)
+	return mux
+}
+
+// routeAccount adds the pages about an account.
+func (s *site) routeAccount(mux *http.ServeMux) {
+	mux.HandleFunc("GET /login", s.open(s.loginForm))
+	mux.HandleFunc("POST /login", s.open(s.login))
+	mux.HandleFunc("POST /logout", s.open(s.logout))
+	if s.SignUp != "" {
+		mux.HandleFunc("GET "+signUpPath, s.open(s.signUpForm))
+		mux.HandleFunc("POST "+signUpPath, s.open(s.signUp))
+	}
+	mux.HandleFunc("GET "+resetPath, s.open(s.resetForm))
+	mux.HandleFunc("POST "+resetPath, s.open(s.resetPassword))
+	mux.HandleFunc("GET "+assertion.PortalPath, s.open(s.portal))
+	mux.HandleFunc("POST "+assertion.PortalPath, s.open(s.portal))
+	mux.HandleFunc("GET "+accountPath, s.signedIn(noPortal(s.account)))
+	mux.HandleFunc("POST "+accountPath, s.signedIn(noPortal(s.closeAccount)))
+	mux.HandleFunc("GET "+accountPath+"/export", s.signedIn(noPortal(s.exportData)))
+	mux.HandleFunc("GET "+passwordPath, s.signedInAlone(noPortal(s.passwordForm)))
+	mux.HandleFunc("POST "+passwordPath, s.signedInAlone(noPortal(s.changePassword)))
+	mux.HandleFunc("GET /settings/sessions", s.signedIn(noPortal(s.sessionList)))
+	mux.HandleFunc("POST /settings/sessions", s.signedIn(noPortal(s.endSessions)))
+}
+
+// routeKeys adds the pages about API keys and plans.
+func (s *site) routeKeys(mux *http.ServeMux) {
+	mux.HandleFunc("GET /settings/keys", s.signedIn(s.keys))
+	mux.HandleFunc("GET /settings/keys/new", s.signedIn(s.newKey))
+	mux.HandleFunc("POST /settings/keys/new", s.signedIn(s.createKey))
+	mux.HandleFunc("GET /settings/keys/{id}", s.signedIn(s.key))
+	mux.HandleFunc("GET /settings/keys/{id}/edit", s.signedIn(s.editKey))
+	mux.HandleFunc("POST /settings/keys/{id}/edit", s.signedIn(s.changeKey))
+	mux.HandleFunc("GET /settings/keys/{id}/rotate", s.signedIn(s.rotateForm))
+	mux.HandleFunc("POST /settings/keys/{id}/rotate", s.signedIn(s.rotateKey))
+	mux.HandleFunc("GET /settings/keys/{id}/revoke", s.signedIn(s.revokeForm))
+	mux.HandleFunc("POST /settings/keys/{id}/revoke", s.signedIn(s.revokeKey))
+	mux.HandleFunc("GET /settings/plan", s.signedIn(s.plan))
+}
+
+// Paths that several files use.
+const (
+	keysPath     = "/settings/keys"
+	passwordPath = "/settings/password"
+	usagePath    = "/usage"
+	loginPath    = "/login"
+	signUpPath   = "/signup"
+	accountPath  = "/settings/account"
+	resetPath    = "/reset/{token}"
+)
