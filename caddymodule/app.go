@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/block"
+	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/internal/login"
@@ -130,7 +131,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.provisionEvents(ctx); err != nil {
 		return err
 	}
-	a.control = admin.New(controlBackend{a}, ctx.Slogger())
+	a.control = feature.Handler(controlBackend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
 		Policy: a.policy, Store: func() (gate.Store, error) { return a.Book() }, Limiter: a.limiter, Guesses: guesses(), Reservations: reservations,
 		Enrol: a.enrol, Assertions: a.signer,

@@ -14,6 +14,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin"
+	"github.com/caddy-tollgate/tollgate/internal/feature"
+	"github.com/caddy-tollgate/tollgate/internal/feature/introspect"
+	"github.com/caddy-tollgate/tollgate/internal/feature/portal"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
@@ -39,7 +42,7 @@ func (c *Control) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	c.handler = admin.Introspection(admin.RequireSecret(app.control, app.Secret, app.OldSecret), controlBackend{app}, ctx.Slogger(), app.IntrospectionSecret)
+	c.handler = introspect.Handler(admin.RequireSecret(app.control, app.Secret, app.OldSecret), controlBackend{app}, ctx.Slogger(), app.IntrospectionSecret)
 	return nil
 }
 
@@ -56,7 +59,7 @@ func parseControl(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	return new(Control), refuseOptions(h, "no arguments and no block", "")
 }
 
-// controlBackend is an App as a admin.Backend.
+// controlBackend is an App as a feature.Gate.
 type controlBackend struct{ *App }
 
 // Now implements admin.Backend.
@@ -70,7 +73,7 @@ func (b controlBackend) PublicKeys() assertion.KeySet { return assertion.NewKeyS
 
 // Portal implements admin.Backend.
 func (b controlBackend) Portal(account string, now time.Time) (api.Portal, error) {
-	return admin.PortalLink(b.signer, b.site, account, now)
+	return portal.Link(b.signer, b.site, account, now)
 }
 
 // backupTimer is the unit of the package that makes backups.
@@ -106,13 +109,13 @@ func (b controlBackend) Readiness() api.Readiness {
 }
 
 // Explain implements admin.Backend.
-func (b controlBackend) Explain(ctx context.Context, question admin.Question) (api.Explanation, error) {
-	return b.gate.Explain(ctx, gate.Question(question))
+func (b controlBackend) Explain(ctx context.Context, question gate.Question) (api.Explanation, error) {
+	return b.gate.Explain(ctx, question)
 }
 
 // Interface guards.
 var (
 	_ caddy.Provisioner           = (*Control)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Control)(nil)
-	_ admin.Backend               = controlBackend{}
+	_ feature.Gate                = controlBackend{}
 )

@@ -45,12 +45,12 @@ func TestPlans(t *testing.T) {
 		`{"name":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","ability":"convert","cost":5,"cost_header":null,"cost_member":null},` +
 		`{"name":"batch","method":"POST","path":"/api/convert/batch","ability":"convert","cost":1,"cost_header":null,"cost_member":"conversions"},` +
 		`{"name":"usage","method":"GET","path":"/api/usage","ability":"usage","cost":1,"cost_header":null,"cost_member":null}],"timezone":"Europe/Berlin","day":"2126-11-20"}` + "\n"
-	if got := g.call(t, "GET", "/tollgate/plans", "").Body.String(); got != want {
+	if got := g.Call(t, "GET", "/tollgate/plans", "").Body.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	g.Configure(t, policy.Config{})
 	const empty = `{"plans":[],"endpoints":[],"timezone":"UTC","day":"2126-11-20"}` + "\n"
-	if got := g.call(t, "GET", "/tollgate/plans", "").Body.String(); got != empty {
+	if got := g.Call(t, "GET", "/tollgate/plans", "").Body.String(); got != empty {
 		t.Errorf("after a reload: got %s, want %s", got, empty)
 	}
 }
@@ -73,11 +73,11 @@ func TestPutAccount(t *testing.T) {
 		{`{"plan":"free","disabled":false}`, "free", false},
 	} {
 		want := map[string]any{"account": "acc_1", "plan": step.plan, "label": "", "disabled": step.disabled, "created_at": created}
-		got := g.must(t, http.StatusOK, "PUT", path, step.body)
+		got := g.Must(t, http.StatusOK, "PUT", path, step.body)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("step %d %s (-want +got):\n%s", i, step.body, diff)
 		}
-		if diff := cmp.Diff(want, g.must(t, http.StatusOK, "GET", path, "")); diff != "" {
+		if diff := cmp.Diff(want, g.Must(t, http.StatusOK, "GET", path, "")); diff != "" {
 			t.Errorf("step %d %s, read again (-want +got):\n%s", i, step.body, diff)
 		}
 		g.Advance(time.Hour)
@@ -132,7 +132,7 @@ func TestPutAccountRefusals(t *testing.T) {
 			r.Header.Set("Content-Type", test.media)
 		}
 		w := httptest.NewRecorder()
-		g.handler.ServeHTTP(w, r)
+		g.Handled.ServeHTTP(w, r)
 		var refused struct{ Message, Code string }
 		if err := json.Unmarshal(w.Body.Bytes(), &refused); err != nil || w.Code != test.status || refused.Code != test.code || !strings.Contains(refused.Message, test.message) {
 			t.Errorf("%s %s %.80s: got %d %s, want %d %s %s", test.target, test.media, test.body, w.Code, w.Body, test.status, test.code, test.message)
@@ -141,11 +141,11 @@ func TestPutAccountRefusals(t *testing.T) {
 			t.Errorf("%s: got %v", test.target, w.Header())
 		}
 	}
-	if got := g.must(t, http.StatusOK, "GET", "/tollgate/accounts", "")["accounts"]; len(got.([]any)) != 1 {
+	if got := g.Must(t, http.StatusOK, "GET", "/tollgate/accounts", "")["accounts"]; len(got.([]any)) != 1 {
 		t.Errorf("a refused call created %v", got)
 	}
 	for _, id := range []string{strings.Repeat("x", 64), "a", ".a", "a@example.com", "0", "-", "_"} {
-		g.account(t, id, "free")
+		g.Account(t, id, "free")
 	}
 	for body, code := range map[io.Reader]string{
 		iotest.ErrReader(io.ErrUnexpectedEOF): "invalid_request", iotest.ErrReader(waiting{}): "request_timeout",
@@ -154,7 +154,7 @@ func TestPutAccountRefusals(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPut, "/tollgate/accounts/acc_1", body)
 		r.Header.Set("Authorization", "Bearer "+controltest.Secret)
 		w := httptest.NewRecorder()
-		g.handler.ServeHTTP(w, r)
+		g.Handled.ServeHTTP(w, r)
 		if !strings.Contains(w.Body.String(), `"code":"`+code+`"`) {
 			t.Errorf("a body that cannot be read: got %d %s, want %s", w.Code, w.Body, code)
 		}
@@ -166,31 +166,31 @@ func TestPutAccountRefusals(t *testing.T) {
 func TestPlanThatIsGone(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
+	g.Account(t, "acc_1", "starter")
 	g.Configure(t, policy.Config{Plans: []policy.PlanConfig{{Name: "gold"}}})
-	if got := g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"disabled":true}`)["plan"]; got != "starter" {
+	if got := g.Must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"disabled":true}`)["plan"]; got != "starter" {
 		t.Errorf("the plan changed to %v by itself", got)
 	}
-	g.refused(t, http.StatusForbidden, "account_disabled", "POST", "/tollgate/accounts/acc_1/keys", `{"name":"ci"}`)
-	g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"disabled":false}`)
-	g.refused(t, http.StatusForbidden, "plan_required", "POST", "/tollgate/accounts/acc_1/keys", `{"name":"ci"}`)
-	g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1/usage", "")
-	g.account(t, "acc_1", "free")
+	g.Refused(t, http.StatusForbidden, "account_disabled", "POST", "/tollgate/accounts/acc_1/keys", `{"name":"ci"}`)
+	g.Must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"disabled":false}`)
+	g.Refused(t, http.StatusForbidden, "plan_required", "POST", "/tollgate/accounts/acc_1/keys", `{"name":"ci"}`)
+	g.Must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1/usage", "")
+	g.Account(t, "acc_1", "free")
 }
 
 func TestDeleteAccount(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
 	const path = "/tollgate/accounts/acc_1"
-	g.account(t, "acc_1", "starter")
-	g.must(t, http.StatusCreated, "POST", path+"/keys", `{"name":"ci"}`)
-	g.must(t, http.StatusNoContent, "DELETE", path, "")
-	g.refused(t, http.StatusNotFound, "not_found", "GET", path, "")
-	g.refused(t, http.StatusNotFound, "not_found", "DELETE", path, "")
-	g.refused(t, http.StatusNotFound, "not_found", "GET", path+"/keys", "")
-	g.refused(t, http.StatusNotFound, "not_found", "GET", path+"/usage", "")
-	g.account(t, "acc_1", "starter")
-	if got := g.must(t, http.StatusOK, "GET", path+"/keys?include=revoked", "")["keys"]; len(got.([]any)) != 0 {
+	g.Account(t, "acc_1", "starter")
+	g.Must(t, http.StatusCreated, "POST", path+"/keys", `{"name":"ci"}`)
+	g.Must(t, http.StatusNoContent, "DELETE", path, "")
+	g.Refused(t, http.StatusNotFound, "not_found", "GET", path, "")
+	g.Refused(t, http.StatusNotFound, "not_found", "DELETE", path, "")
+	g.Refused(t, http.StatusNotFound, "not_found", "GET", path+"/keys", "")
+	g.Refused(t, http.StatusNotFound, "not_found", "GET", path+"/usage", "")
+	g.Account(t, "acc_1", "starter")
+	if got := g.Must(t, http.StatusOK, "GET", path+"/keys?include=revoked", "")["keys"]; len(got.([]any)) != 0 {
 		t.Errorf("the account came back with its keys: %v", got)
 	}
 }
@@ -200,7 +200,7 @@ func TestLookUp(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
 	for _, account := range [][2]string{{"one", "Shop"}, {"two", "Shop"}, {"three", "SHOP"}, {"shop", "three"}, {"none", ""}} {
-		g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/"+account[0], fmt.Sprintf(`{"label":%q}`, account[1]))
+		g.Must(t, http.StatusOK, "PUT", "/tollgate/accounts/"+account[0], fmt.Sprintf(`{"label":%q}`, account[1]))
 	}
 	before := len(g.Published())
 	for body, want := range map[string]string{
@@ -209,7 +209,7 @@ func TestLookUp(t *testing.T) {
 		`{"name":"one","id_only":true}`: "one", `{"name":"Shop","id_only":true}`: "", `{"name":"a/b","id_only":true}`: "",
 	} {
 		var got []string
-		for _, account := range g.must(t, http.StatusOK, "POST", "/tollgate/accounts/lookup", body)["accounts"].([]any) {
+		for _, account := range g.Must(t, http.StatusOK, "POST", "/tollgate/accounts/lookup", body)["accounts"].([]any) {
 			got = append(got, account.(map[string]any)["account"].(string))
 		}
 		if strings.Join(got, " ") != want {
@@ -217,7 +217,7 @@ func TestLookUp(t *testing.T) {
 		}
 	}
 	for _, body := range []string{`{"name":""}`, `{}`, `{"name":"` + strings.Repeat("a", 201) + `"}`} {
-		if w := g.call(t, "POST", "/tollgate/accounts/lookup", body); w.Code != http.StatusBadRequest {
+		if w := g.Call(t, "POST", "/tollgate/accounts/lookup", body); w.Code != http.StatusBadRequest {
 			t.Errorf("%s: got %d %s", body, w.Code, w.Body)
 		}
 	}
@@ -247,7 +247,7 @@ func TestLookUpOfMany(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int{"last": 1, "many": 100, "MANY": 100} {
-		if got := g.must(t, http.StatusOK, "POST", "/tollgate/accounts/lookup", fmt.Sprintf(`{"name":%q}`, name))["accounts"].([]any); len(got) != want {
+		if got := g.Must(t, http.StatusOK, "POST", "/tollgate/accounts/lookup", fmt.Sprintf(`{"name":%q}`, name))["accounts"].([]any); len(got) != want {
 			t.Errorf("%s: got %d accounts, want %d", name, len(got), want)
 		}
 	}
@@ -257,7 +257,7 @@ func TestLookUpOfMany(t *testing.T) {
 func TestNotFoundNamesWhat(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"plan":"starter"}`)
+	g.Must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"plan":"starter"}`)
 	const noAccount, noKey = "There is no such account.", "The account has no such key."
 	for request, want := range map[string]string{
 		"GET accounts/x": noAccount, "DELETE accounts/x": noAccount, "GET accounts/x/keys": noAccount, "DELETE accounts/x/logins": noAccount,
@@ -268,7 +268,7 @@ func TestNotFoundNamesWhat(t *testing.T) {
 		"GET explain?method=GET&target=/&account=x&key=key_x": noAccount, "GET explain?method=GET&target=/&account=acc_1&key=key_x": noKey,
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		got := g.must(t, http.StatusNotFound, method, "/tollgate/"+path, "")
+		got := g.Must(t, http.StatusNotFound, method, "/tollgate/"+path, "")
 		if got["message"] != want || got["code"] != "not_found" {
 			t.Errorf("%s: got %v, want %s", request, got, want)
 		}

@@ -29,7 +29,7 @@ func isAdmin(ctx context.Context) bool { return ctx.Value(adminKey{}) != nil }
 func withActor(r *http.Request) (*http.Request, *apierror.Error) {
 	who := api.Actor{Kind: api.ActorApplication}
 	if named := r.Header.Values(api.ActorHeader); len(named) > 0 {
-		if len(named) > 1 || !isText(named[0], 1, api.MaxActor) {
+		if len(named) > 1 || !IsText(named[0], 1, api.MaxActor) {
 			return nil, errInvalidActor
 		}
 		who = api.Actor{Kind: api.ActorPerson, ID: named[0]}
@@ -39,17 +39,17 @@ func withActor(r *http.Request) (*http.Request, *apierror.Error) {
 	}
 	ctx := context.WithValue(r.Context(), actorKey{}, who)
 	if why := r.Header.Values(api.ReasonHeader); len(why) > 0 {
-		if len(why) > 1 || !isText(why[0], 0, api.MaxReason) {
+		if len(why) > 1 || !IsText(why[0], 0, api.MaxReason) {
 			return nil, api.ErrInvalidReason
 		}
-		ctx = because(ctx, why[0])
+		ctx = Because(ctx, why[0])
 	}
 	return r.WithContext(ctx), nil
 }
 
-// because adds why a change is made to a context, unless the request said it
+// Because adds why a change is made to a context, unless the request said it
 // before, in its header.
-func because(ctx context.Context, why string) context.Context {
+func Because(ctx context.Context, why string) context.Context {
 	if ctx.Value(reasonKey{}) != nil || why == "" {
 		return ctx
 	}

@@ -28,12 +28,12 @@ func TestStoreFails(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run(map[bool]string{false: "before", true: "lost answer"}[lost], func(t *testing.T) {
 			t.Parallel()
-			s := new(steps)
+			s := new(controltest.Steps)
 			g := newGateOver(t, s)
-			g.account(t, "acc_1", "starter")
-			key := g.must(t, http.StatusCreated, "POST", keysPath, `{"name":"ci"}`)["id"].(string)
-			login := g.must(t, http.StatusCreated, "POST", keysPath, `{"kind":"login"}`)["id"].(string)
-			g.must(t, http.StatusCreated, "POST", keysPath, `{"kind":"login"}`)
+			g.Account(t, "acc_1", "starter")
+			key := g.Must(t, http.StatusCreated, "POST", keysPath, `{"name":"ci"}`)["id"].(string)
+			login := g.Must(t, http.StatusCreated, "POST", keysPath, `{"kind":"login"}`)["id"].(string)
+			g.Must(t, http.StatusCreated, "POST", keysPath, `{"kind":"login"}`)
 			for _, call := range []struct {
 				name, method, target, body string
 				change                     outcome
@@ -51,21 +51,21 @@ func TestStoreFails(t *testing.T) {
 				{"delete", "DELETE", "/tollgate/accounts/acc_1", "", outcome{1, 1}, http.StatusNoContent, http.StatusNotFound},
 			} {
 				g.Advance(time.Second)
-				state, entries, events := g.state(t), g.entries(t), len(g.Published())
+				state, entries, events := g.state(t), g.Entries(t), len(g.Published())
 				check := func(when string, want outcome) {
 					t.Helper()
 					g.Follow()
-					if got := (outcome{g.entries(t) - entries, len(g.Published()) - events}); got != want {
+					if got := (outcome{g.Entries(t) - entries, len(g.Published()) - events}); got != want {
 						t.Errorf("%s: %s, got %+v, want %+v", call.name, when, got, want)
 					}
 				}
 				if lost {
-					s.after = func(errs []error) { errs[0] = store.ErrUnavailable }
+					s.After = func(errs []error) { errs[0] = store.ErrUnavailable }
 				} else {
-					s.before = func(context.Context, []string) error { return errors.New("disk is full") }
+					s.Before = func(context.Context, []string) error { return errors.New("disk is full") }
 				}
-				g.refused(t, http.StatusServiceUnavailable, "unavailable", call.method, call.target, call.body)
-				s.before, s.after = nil, nil // the gate reads the engine meanwhile
+				g.Refused(t, http.StatusServiceUnavailable, "unavailable", call.method, call.target, call.body)
+				s.Before, s.After = nil, nil // the gate reads the engine meanwhile
 				if made := g.state(t) != state; made != lost {
 					t.Errorf("%s: got %s, before it was %s", call.name, g.state(t), state)
 				}
@@ -75,7 +75,7 @@ func TestStoreFails(t *testing.T) {
 					check("after the failure", outcome{})
 					call.afterLost = call.again
 				}
-				if got := g.call(t, call.method, call.target, call.body).Code; got != call.afterLost {
+				if got := g.Call(t, call.method, call.target, call.body).Code; got != call.afterLost {
 					t.Errorf("%s: sent again, got %d, want %d", call.name, got, call.afterLost)
 				}
 				check("sent again", call.change)
@@ -87,13 +87,13 @@ func TestStoreFails(t *testing.T) {
 // TestResetFails: the counts are not reset without the entry.
 func TestResetFails(t *testing.T) {
 	t.Parallel()
-	s := new(steps)
+	s := new(controltest.Steps)
 	g := newGateOver(t, s)
-	g.account(t, "acc_1", "starter")
-	g.take(t, "convert", 3)
-	s.before = func(context.Context, []string) error { return store.ErrUnavailable }
-	g.refused(t, http.StatusServiceUnavailable, "unavailable", "DELETE", usagePath, "")
-	if used := g.used(t)["convert"]; used != 3 {
+	g.Account(t, "acc_1", "starter")
+	g.Take(t, "convert", 3)
+	s.Before = func(context.Context, []string) error { return store.ErrUnavailable }
+	g.Refused(t, http.StatusServiceUnavailable, "unavailable", "DELETE", "/tollgate/accounts/acc_1/usage", "")
+	if used := g.Used(t)["convert"]; used != 3 {
 		t.Errorf("used %v, want 3", used)
 	}
 }
@@ -122,17 +122,17 @@ func (g *gate) state(t *testing.T) string {
 func TestNothingChanges(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
+	g.Account(t, "acc_1", "starter")
 	create := func(body string) string {
-		return keysPath + "/" + g.must(t, http.StatusCreated, "POST", keysPath, body)["id"].(string)
+		return keysPath + "/" + g.Must(t, http.StatusCreated, "POST", keysPath, body)["id"].(string)
 	}
 	live, revoked, rotated, login := create(`{"name":"ci"}`), create(`{"name":"cd"}`), create(`{"name":"cf"}`), create(`{"kind":"login"}`)
 	g.Advance(time.Second)
-	g.must(t, http.StatusCreated, "POST", rotated+"/rotate", "")
+	g.Must(t, http.StatusCreated, "POST", rotated+"/rotate", "")
 	for _, ended := range []string{revoked, login} {
-		g.call(t, "DELETE", ended, "")
+		g.Call(t, "DELETE", ended, "")
 	}
-	entries, events := g.entries(t), len(g.Published())
+	entries, events := g.Entries(t), len(g.Published())
 	for _, call := range []struct {
 		method, target, body string
 		status               int
@@ -151,10 +151,10 @@ func TestNothingChanges(t *testing.T) {
 		{"DELETE", "/tollgate/accounts/acc_1/logins", "", http.StatusNoContent}, // no login token is live
 		{"DELETE", "/tollgate/accounts/acc_2/logins", "", http.StatusNotFound},
 	} {
-		if got := g.call(t, call.method, call.target, call.body).Code; got != call.status {
+		if got := g.Call(t, call.method, call.target, call.body).Code; got != call.status {
 			t.Errorf("%s %s %s: got %d, want %d", call.method, call.target, call.body, got, call.status)
 		}
-		if got, told := g.entries(t), len(g.Published()); got != entries || told != events {
+		if got, told := g.Entries(t), len(g.Published()); got != entries || told != events {
 			t.Errorf("%s %s %s: got %d entries and %d events, want %d and %d", call.method, call.target, call.body, got, told, entries, events)
 		}
 	}
@@ -199,16 +199,16 @@ func TestMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := new(steps)
+			s := new(controltest.Steps)
 			g := newGateOver(t, s)
-			g.account(t, "acc_1", "starter")
-			id := g.issue(t, `{"name":"ci"}`).ID
+			g.Account(t, "acc_1", "starter")
+			id := g.Issue(t, `{"name":"ci"}`).ID
 			send := func(r request) int {
-				return g.call(t, r[0], "/tollgate/accounts/acc_1"+strings.ReplaceAll(r[1], "KEY", id), r[2]).Code
+				return g.Call(t, r[0], "/tollgate/accounts/acc_1"+strings.ReplaceAll(r[1], "KEY", id), r[2]).Code
 			}
 			g.Advance(time.Second)
-			entries, events := g.entries(t), len(g.Published())
-			s.during = func() { send(c.faster) }
+			entries, events := g.Entries(t), len(g.Published())
+			s.During = func() { send(c.faster) }
 			if got := send(c.slower); got != c.status {
 				t.Errorf("got %d, want %d", got, c.status)
 			}
@@ -216,10 +216,10 @@ func TestMeanwhile(t *testing.T) {
 			if err != nil || len(list) != 1 || !strings.Contains(string(list[0].Before), c.before) {
 				t.Errorf("got the entry %s, %v; want in it %s", list[0].Before, err, c.before)
 			}
-			if got, want := (outcome{g.entries(t) - entries, len(g.Published()) - events}), (outcome{c.entries, c.events}); got != want {
+			if got, want := (outcome{g.Entries(t) - entries, len(g.Published()) - events}), (outcome{c.entries, c.events}); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
-			got := g.call(t, "GET", "/tollgate/accounts/acc_1", "").Body.String() + g.call(t, "GET", limitsPath, "").Body.String()
+			got := g.Call(t, "GET", "/tollgate/accounts/acc_1", "").Body.String() + g.Call(t, "GET", limitsPath, "").Body.String()
 			if !strings.Contains(got, c.remains) {
 				t.Errorf("got %s, want in it %s", got, c.remains)
 			}
@@ -227,22 +227,12 @@ func TestMeanwhile(t *testing.T) {
 	}
 }
 
-// entries returns how many entries the audit log has.
-func (g *gate) entries(t *testing.T) int {
-	t.Helper()
-	list, err := g.Opened().ListEntries(t.Context(), book.EntryFilter{Since: controltest.Start.AddDate(0, 0, -1)}, store.EntryID{}, 10_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(list)
-}
-
 // TestImportStoreFails: the lines of the batch have 503, and so have those
 // after them, which are not applied.
 func TestImportStoreFails(t *testing.T) {
 	t.Parallel()
 	failed := false
-	g := newGateOver(t, &steps{before: func(context.Context, []string) error {
+	g := newGateOver(t, &controltest.Steps{Before: func(context.Context, []string) error {
 		if failed {
 			return nil // the second line is not applied all the same
 		}
@@ -253,12 +243,12 @@ func TestImportStoreFails(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer "+controltest.Secret)
 	r.Header.Set("Content-Type", api.LinesType)
 	w := httptest.NewRecorder()
-	g.handler.ServeHTTP(w, r)
+	g.Handled.ServeHTTP(w, r)
 	lines := strings.Split(strings.TrimSpace(w.Body.String()), "\n")
 	if w.Code != http.StatusOK || len(lines) != 3 || strings.Count(w.Body.String(), `"status":503`) != 2 || !strings.Contains(lines[2], `"status":400`) {
 		t.Errorf("got %d: %s", w.Code, w.Body)
 	}
-	if g.state(t) != "null" || len(g.Published()) != 0 || g.entries(t) != 0 {
-		t.Errorf("got %s, events %v and %d entries, want none", g.state(t), g.Published(), g.entries(t))
+	if g.state(t) != "null" || len(g.Published()) != 0 || g.Entries(t) != 0 {
+		t.Errorf("got %s, events %v and %d entries, want none", g.state(t), g.Published(), g.Entries(t))
 	}
 }

@@ -15,32 +15,32 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
-// change changes the document of an account in one step: all that edit makes
+// Change changes the document of an account in one step: all that edit makes
 // of it, or nothing. edit records the entries of the change in the same step.
 // It may be called again after a conflict with another writer.
-func (with *session) change(ctx context.Context, account string, edit func(a *book.Account) error) error {
-	return with.changeAll(ctx, []string{account}, func(_ int, a *book.Account) error { return edit(a) })[0]
+func (with *Session) Change(ctx context.Context, account string, edit func(a *book.Account) error) error {
+	return with.ChangeAll(ctx, []string{account}, func(_ int, a *book.Account) error { return edit(a) })[0]
 }
 
-// changeAll is change for up to store.MaxBatch accounts, each in a step of its
+// ChangeAll is Change for up to store.MaxBatch accounts, each in a step of its
 // own. It returns an error or nil for each.
-func (with *session) changeAll(ctx context.Context, accounts []string, edit func(i int, a *book.Account) error) []error {
+func (with *Session) ChangeAll(ctx context.Context, accounts []string, edit func(i int, a *book.Account) error) []error {
 	recorded := false
-	errs := with.book.Change(ctx, with.now, accounts, func(i int, a *book.Account) error {
+	errs := with.Book.Change(ctx, with.Now, accounts, func(i int, a *book.Account) error {
 		err := edit(i, a)
 		recorded = recorded || len(a.Log) > 0
 		return err
 	})
 	if recorded && slices.Contains(errs, nil) {
-		with.follow()
+		with.Follow()
 	}
 	return errs
 }
 
-// record adds an entry about a change of a document to the log. before and
+// Record adds an entry about a change of a document to the log. before and
 // after are values of package api, or nil. A change to the same is none.
-func (with *session) record(ctx context.Context, a *book.Account, action, target string, before, after any) {
-	e := store.Entry{At: round(with.now), Action: action, Target: target, Before: encode(before), After: encode(after)}
+func (with *Session) Record(ctx context.Context, a *book.Account, action, target string, before, after any) {
+	e := store.Entry{At: Round(with.Now), Action: action, Target: target, Before: Encode(before), After: Encode(after)}
 	if before != nil && bytes.Equal(e.Before, e.After) {
 		return
 	}
@@ -50,16 +50,16 @@ func (with *session) record(ctx context.Context, a *book.Account, action, target
 	a.Record(e)
 }
 
-// setAccount changes an account, or creates it on plan free, and records that.
-func (with *session) setAccount(ctx context.Context, a *book.Account, set api.AccountChange) {
+// SetAccount changes an account, or creates it on plan free, and records that.
+func (with *Session) SetAccount(ctx context.Context, a *book.Account, set api.AccountChange) {
 	action, old, before := api.AccountSet, a.Label, any(accountEntry(a.Account, false))
 	if !a.Exists {
 		action, before = api.AccountCreate, nil
 		// What is not shown of the time tells the accounts apart that had the id.
-		a.Exists, a.Plan, a.CreatedAt = true, policy.FreePlan, round(with.now).Add(rand.N(time.Millisecond))
+		a.Exists, a.Plan, a.CreatedAt = true, policy.FreePlan, Round(with.Now).Add(rand.N(time.Millisecond))
 	}
 	if set.Label != nil {
-		a.Label = cleanName(*set.Label)
+		a.Label = CleanName(*set.Label)
 	}
 	if set.Plan != nil {
 		a.Plan = *set.Plan
@@ -67,7 +67,7 @@ func (with *session) setAccount(ctx context.Context, a *book.Account, set api.Ac
 	if set.Disabled != nil {
 		a.Disabled = *set.Disabled
 	}
-	with.record(ctx, a, action, "", before, accountEntry(a.Account, a.Label != old))
+	with.Record(ctx, a, action, "", before, accountEntry(a.Account, a.Label != old))
 }
 
 // accountEntry returns an account for an entry. The label is usually an e-mail,
@@ -78,31 +78,31 @@ func accountEntry(account store.Account, labelChanged bool) any {
 
 		Label        string `json:"label,omitempty"` // hides that of the account
 		LabelChanged bool   `json:"label_changed,omitempty"`
-	}{Account: showAccount(account), LabelChanged: labelChanged}
+	}{Account: ShowAccount(account), LabelChanged: labelChanged}
 }
 
 // loginActions are the actions of login tokens, by those of keys.
 var loginActions = map[string]string{api.KeyRevoke: api.LoginRevoke, api.KeyRotate: api.LoginRotate}
 
-// recordKey records a change of a key or of a login token. before is nil for a
+// RecordKey records a change of a key or of a login token. before is nil for a
 // new key. The entry has no roots: that of a rotation has both keys.
-func (with *session) recordKey(ctx context.Context, a *book.Account, action string, before *store.Key, after store.Key) {
+func (with *Session) RecordKey(ctx context.Context, a *book.Account, action string, before *store.Key, after store.Key) {
 	if after.Kind == token.Login {
 		action = loginActions[action]
 	}
 	var old any
 	if before != nil {
-		shown := showKey(*before)
+		shown := ShowKey(*before)
 		shown.Root = ""
 		old = shown
 	}
-	shown := showKey(after)
+	shown := ShowKey(after)
 	shown.Root = ""
-	with.record(ctx, a, action, after.ID, old, shown)
+	with.Record(ctx, a, action, after.ID, old, shown)
 }
 
-// encode returns JSON, nil for nil.
-func encode(value any) json.RawMessage {
+// Encode returns JSON, nil for nil.
+func Encode(value any) json.RawMessage {
 	if value == nil {
 		return nil
 	}

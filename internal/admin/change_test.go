@@ -22,7 +22,7 @@ import (
 func (g *gate) key(t *testing.T, id string) api.Key {
 	t.Helper()
 	var list api.KeyList
-	if err := json.Unmarshal(g.call(t, "GET", keysPath, "").Body.Bytes(), &list); err != nil {
+	if err := json.Unmarshal(g.Call(t, "GET", keysPath, "").Body.Bytes(), &list); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range list.Keys {
@@ -39,9 +39,9 @@ func (g *gate) key(t *testing.T, id string) api.Key {
 func TestChangeKey(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	g.issue(t, `{"name":"other"}`)
-	key := g.issue(t, `{"name":"ci","abilities":["convert","usage"],"ttl":"30d"}`)
+	g.Account(t, "acc_1", "starter")
+	g.Issue(t, `{"name":"other"}`)
+	key := g.Issue(t, `{"name":"ci","abilities":["convert","usage"],"ttl":"30d"}`)
 	g.Advance(time.Hour)
 	want := key.Key
 	for _, test := range []struct {
@@ -71,7 +71,7 @@ func TestChangeKey(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			test.change()
 			var got api.Key
-			w := g.call(t, "PATCH", keysPath+"/"+key.ID, test.body)
+			w := g.Call(t, "PATCH", keysPath+"/"+key.ID, test.body)
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK {
 				t.Fatalf("got %d %s", w.Code, w.Body)
 			}
@@ -81,28 +81,28 @@ func TestChangeKey(t *testing.T) {
 			if diff := cmp.Diff(want, g.key(t, key.ID)); diff != "" {
 				t.Errorf("listed (-want +got):\n%s", diff)
 			}
-			grant, ok := g.opens(t, key.Token)
+			grant, ok := g.Opens(t, key.Token)
 			if !ok || grant.KeyName != want.Name || grant.Abilities != strings.Join(want.Abilities, " ") ||
 				(grant.Restriction != nil) != (len(want.Limits)+len(want.Addresses) > 0) {
 				t.Errorf("the token opens %v %+v", ok, grant)
 			}
 		})
 	}
-	g.must(t, http.StatusOK, "PATCH", keysPath+"/"+key.ID, `{"ttl":"1h"}`)
+	g.Must(t, http.StatusOK, "PATCH", keysPath+"/"+key.ID, `{"ttl":"1h"}`)
 	g.Advance(time.Hour)
-	if _, ok := g.opens(t, key.Token); ok {
+	if _, ok := g.Opens(t, key.Token); ok {
 		t.Error("the token opens after its new expiry")
 	}
-	g.refused(t, http.StatusNotFound, "not_found", "PATCH", keysPath+"/"+key.ID, `{"expires_at":null}`)
+	g.Refused(t, http.StatusNotFound, "not_found", "PATCH", keysPath+"/"+key.ID, `{"expires_at":null}`)
 }
 
 func TestChangeKeyRefusals(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	g.account(t, "acc_2", "starter")
-	g.issue(t, `{"name":"taken"}`)
-	key := g.issue(t, `{"name":"ci","abilities":["convert"],"limits":[{"endpoint":"convert","period":"day","limit":5}]}`)
+	g.Account(t, "acc_1", "starter")
+	g.Account(t, "acc_2", "starter")
+	g.Issue(t, `{"name":"taken"}`)
+	key := g.Issue(t, `{"name":"ci","abilities":["convert"],"limits":[{"endpoint":"convert","period":"day","limit":5}]}`)
 	for _, test := range []struct {
 		body   string
 		status int
@@ -123,23 +123,23 @@ func TestChangeKeyRefusals(t *testing.T) {
 		{`{"name":"new","addresses":["here"]}`, 400, "invalid_address"},
 		{`{"limits":[{"endpoint":"convert","period":"day"}]}`, 400, "invalid_request"},
 	} {
-		g.refused(t, test.status, test.code, "PATCH", keysPath+"/"+key.ID, test.body)
+		g.Refused(t, test.status, test.code, "PATCH", keysPath+"/"+key.ID, test.body)
 		if diff := cmp.Diff(key.Key, g.key(t, key.ID)); diff != "" {
 			t.Fatalf("%s: the refused call changed the key (-want +got):\n%s", test.body, diff)
 		}
 	}
 	for _, path := range []string{
 		"/tollgate/accounts/acc_2/keys/" + key.ID, "/tollgate/accounts/stranger/keys/" + key.ID, keysPath + "/key_unknown",
-		keysPath + "/" + g.issue(t, `{"kind":"login"}`).ID,
+		keysPath + "/" + g.Issue(t, `{"kind":"login"}`).ID,
 	} {
-		g.refused(t, http.StatusNotFound, "not_found", "PATCH", path, `{"name":"new"}`)
+		g.Refused(t, http.StatusNotFound, "not_found", "PATCH", path, `{"name":"new"}`)
 	}
 	g.Advance(time.Minute)
-	g.must(t, http.StatusCreated, "POST", keysPath+"/"+key.ID+"/rotate", `{"overlap":"1h"}`)
-	g.refused(t, http.StatusConflict, "key_replaced", "PATCH", keysPath+"/"+key.ID, `{"ttl":"2h"}`)
-	g.must(t, http.StatusNoContent, "DELETE", keysPath+"/"+key.ID, "")
-	g.refused(t, http.StatusNotFound, "not_found", "PATCH", keysPath+"/"+key.ID, `{"name":"new"}`)
-	if _, ok := g.opens(t, key.Token); ok {
+	g.Must(t, http.StatusCreated, "POST", keysPath+"/"+key.ID+"/rotate", `{"overlap":"1h"}`)
+	g.Refused(t, http.StatusConflict, "key_replaced", "PATCH", keysPath+"/"+key.ID, `{"ttl":"2h"}`)
+	g.Must(t, http.StatusNoContent, "DELETE", keysPath+"/"+key.ID, "")
+	g.Refused(t, http.StatusNotFound, "not_found", "PATCH", keysPath+"/"+key.ID, `{"name":"new"}`)
+	if _, ok := g.Opens(t, key.Token); ok {
 		t.Error("a change revived a revoked key")
 	}
 }
@@ -149,30 +149,30 @@ func TestChangeKeyRefusals(t *testing.T) {
 func TestAbilitiesOfAnEarlierPlan(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	key := g.issue(t, `{"name":"ci","abilities":["convert","usage"]}`)
-	g.account(t, "acc_1", "business")
+	g.Account(t, "acc_1", "starter")
+	key := g.Issue(t, `{"name":"ci","abilities":["convert","usage"]}`)
+	g.Account(t, "acc_1", "business")
 	path := keysPath + "/" + key.ID
-	g.must(t, http.StatusOK, "PATCH", path, `{"abilities":["usage","currencies"]}`)
-	g.must(t, http.StatusOK, "PATCH", path, `{"abilities":["currencies"]}`)
-	g.refused(t, http.StatusForbidden, "not_entitled", "PATCH", path, `{"abilities":["usage"]}`)
-	g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"plan":"free","disabled":true}`)
-	g.must(t, http.StatusOK, "PATCH", path, `{"abilities":["currencies"],"addresses":["203.0.113.5"]}`)
-	g.refused(t, http.StatusForbidden, "not_entitled", "PATCH", path, `{"abilities":["convert"]}`)
+	g.Must(t, http.StatusOK, "PATCH", path, `{"abilities":["usage","currencies"]}`)
+	g.Must(t, http.StatusOK, "PATCH", path, `{"abilities":["currencies"]}`)
+	g.Refused(t, http.StatusForbidden, "not_entitled", "PATCH", path, `{"abilities":["usage"]}`)
+	g.Must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"plan":"free","disabled":true}`)
+	g.Must(t, http.StatusOK, "PATCH", path, `{"abilities":["currencies"],"addresses":["203.0.113.5"]}`)
+	g.Refused(t, http.StatusForbidden, "not_entitled", "PATCH", path, `{"abilities":["convert"]}`)
 	g.Configure(t, policy.Config{}) // a plan that does not exist any more
-	g.must(t, http.StatusOK, "PATCH", path, `{"abilities":["currencies"]}`)
+	g.Must(t, http.StatusOK, "PATCH", path, `{"abilities":["currencies"]}`)
 }
 
 func TestKeyLimits(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	key := g.issue(t, `{"name":"ci","limits":[{"endpoint":"all","period":"month","limit":1000000000000000},{"endpoint":"convert","period":"day","limit":0}]}`)
+	g.Account(t, "acc_1", "starter")
+	key := g.Issue(t, `{"name":"ci","limits":[{"endpoint":"all","period":"month","limit":1000000000000000},{"endpoint":"convert","period":"day","limit":0}]}`)
 	want := []api.Limit{{Endpoint: "all", Period: "month", Limit: 1000000000000000}, {Endpoint: "convert", Period: "day", Limit: 0}}
 	if diff := cmp.Diff(want, key.Limits); diff != "" {
 		t.Errorf("shown (-want +got):\n%s", diff)
 	}
-	grant, _ := g.opens(t, key.Token)
+	grant, _ := g.Opens(t, key.Token)
 	restriction := &store.Restriction{CountsAs: key.ID, Limits: []store.Limit{
 		{Endpoint: "all", Period: store.Month, Max: 1000000000000000, OfKey: true}, {Endpoint: "convert", Period: store.Day, Max: 0, OfKey: true},
 	}}
@@ -189,7 +189,7 @@ func TestKeyLimits(t *testing.T) {
 		{"duplicate", `[{"endpoint":"convert","period":"day","limit":5},{"endpoint":"convert","period":"day","limit":6}]`, "invalid_limit"},
 		{"too many", `[` + strings.Repeat(`{"endpoint":"convert","period":"day","limit":5},`, store.MaxKeyLimits) + `{"endpoint":"all","period":"day","limit":5}]`, "invalid_request"},
 	} {
-		g.refused(t, http.StatusBadRequest, test.code, "POST", keysPath, `{"name":"`+test.name+`","limits":`+test.limits+`}`)
+		g.Refused(t, http.StatusBadRequest, test.code, "POST", keysPath, `{"name":"`+test.name+`","limits":`+test.limits+`}`)
 	}
 	if diff := cmp.Diff([]string{"ci"}, g.names(t, "")); diff != "" {
 		t.Errorf("a refused call made a key:\n%s", diff)
@@ -199,7 +199,7 @@ func TestKeyLimits(t *testing.T) {
 func TestKeyAddresses(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
+	g.Account(t, "acc_1", "starter")
 	for i, test := range []struct {
 		given string
 		want  []string // nil: refused
@@ -224,15 +224,15 @@ func TestKeyAddresses(t *testing.T) {
 	} {
 		body := fmt.Sprintf(`{"name":"key %d","addresses":%s}`, i, test.given)
 		if test.want == nil {
-			g.refused(t, http.StatusBadRequest, "invalid_address", "POST", keysPath, body)
+			g.Refused(t, http.StatusBadRequest, "invalid_address", "POST", keysPath, body)
 			continue
 		}
-		key := g.issue(t, body)
+		key := g.Issue(t, body)
 		if diff := cmp.Diff(test.want, key.Addresses); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.given, diff)
 		}
 	}
-	if w := g.call(t, "POST", keysPath, `{"name":"x","addresses":["10.0.0.0/99"]}`); !strings.Contains(w.Body.String(), `\"10.0.0.0/99\"`) {
+	if w := g.Call(t, "POST", keysPath, `{"name":"x","addresses":["10.0.0.0/99"]}`); !strings.Contains(w.Body.String(), `\"10.0.0.0/99\"`) {
 		t.Errorf("the message does not name the value: %s", w.Body)
 	}
 	many := func(n int) string {
@@ -242,10 +242,10 @@ func TestKeyAddresses(t *testing.T) {
 		}
 		return `{"name":"many","addresses":[` + strings.Join(list, ",") + `]}`
 	}
-	g.refused(t, http.StatusBadRequest, "invalid_request", "POST", keysPath, many(store.MaxAddresses+1))
-	g.issue(t, many(store.MaxAddresses))
+	g.Refused(t, http.StatusBadRequest, "invalid_request", "POST", keysPath, many(store.MaxAddresses+1))
+	g.Issue(t, many(store.MaxAddresses))
 	for _, member := range []string{`"addresses":["10.0.0.1"]`, `"limits":[{"endpoint":"all","period":"day","limit":5}]`} {
-		g.refused(t, http.StatusBadRequest, "invalid_request", "POST", keysPath, `{"kind":"login",`+member+`}`)
+		g.Refused(t, http.StatusBadRequest, "invalid_request", "POST", keysPath, `{"kind":"login",`+member+`}`)
 	}
 }
 
@@ -253,10 +253,10 @@ func TestKeyAddresses(t *testing.T) {
 // key of another account before the expiry is put off. Then the key has ended.
 func TestTokenMoved(t *testing.T) {
 	t.Parallel()
-	s := new(steps)
+	s := new(controltest.Steps)
 	g := newGateOver(t, s)
-	g.account(t, "acc_1", "starter")
-	key := keysPath + "/" + g.issue(t, `{"name":"ci","ttl":"1h"}`).ID
-	s.after = func(errs []error) { errs[0] = store.ErrTokenTaken }
-	g.refused(t, http.StatusNotFound, "not_found", "PATCH", key, `{"ttl":"1d"}`)
+	g.Account(t, "acc_1", "starter")
+	key := keysPath + "/" + g.Issue(t, `{"name":"ci","ttl":"1h"}`).ID
+	s.After = func(errs []error) { errs[0] = store.ErrTokenTaken }
+	g.Refused(t, http.StatusNotFound, "not_found", "PATCH", key, `{"ttl":"1d"}`)
 }

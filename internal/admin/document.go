@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
 )
 
-// maxBody is the maximum size of a request's body, in bytes.
-const maxBody = 16 << 10
+// MaxBody is the maximum size of a request's body, in bytes.
+const MaxBody = 16 << 10
 
 // document returns the head of the OpenAPI document.
 func document() huma.Config {
@@ -62,12 +62,15 @@ func describeChange[T any](schemas huma.Registry) {
 	schemas.RegisterTypeAlias(reflect.TypeFor[api.Change[T]](), reflect.TypeFor[T]())
 }
 
-// operation completes an operation with the settings of all operations and
-// with the statuses of its own refusals. An account can be deleted meanwhile,
-// so each operation of one account can be 404.
-func operation(op huma.Operation, refusals ...int) huma.Operation {
-	op.MaxBodyBytes = maxBody + 1 // see newHuma
-	op.Errors = append(slices.Clip(refusals), http.StatusBadRequest, http.StatusUnauthorized, http.StatusServiceUnavailable)
+// operation describes a row for huma, with the settings of all operations and
+// with the statuses of its own refusals. An account can be deleted meanwhile, so
+// each operation of one account can be 404.
+func operation[In, Out any](row api.Operation[In, Out]) huma.Operation {
+	op := huma.Operation{
+		OperationID: row.ID, Method: row.Method, Path: row.Path, Tags: []string{row.Tag}, DefaultStatus: row.Status,
+		Summary: row.Summary, Description: row.Description, MaxBodyBytes: MaxBody + 1, // see newHuma
+		Errors: append(slices.Clip(row.Errors), http.StatusBadRequest, http.StatusUnauthorized, http.StatusServiceUnavailable),
+	}
 	if op.Method == http.MethodPut || op.Method == http.MethodPost || op.Method == http.MethodPatch {
 		op.Errors = append(op.Errors, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 	}
@@ -78,13 +81,30 @@ func operation(op huma.Operation, refusals ...int) huma.Operation {
 	return op
 }
 
-// describe adds an operation that huma does not serve to the document.
-func describe(router huma.API, op huma.Operation, ok *huma.Response) {
-	op.Responses = map[string]*huma.Response{"200": ok}
-	for _, status := range op.Errors {
+// Described is what the document says of an operation beyond its row.
+type Described struct {
+	In, Out         []string // the media types of the bodies; no In without a body
+	InText, OutText string
+	Errors          []int
+	Parameters      []*huma.Param
+	Security        []map[string][]string
+}
+
+// Describe adds an operation to the document that is served by s.Mux or elsewhere:
+// its bodies are not JSON, or it takes any Accept header.
+func Describe[In, Out any](s *Server, row api.Operation[In, Out], d Described) {
+	op := huma.Operation{
+		OperationID: row.ID, Method: row.Method, Path: row.Path, Tags: []string{row.Tag}, Summary: row.Summary, Description: row.Description,
+		Parameters: d.Parameters, Security: d.Security,
+		Responses: map[string]*huma.Response{"200": {Description: d.OutText, Content: contentOf[Out](s.router, d.Out...)}},
+	}
+	if d.In != nil {
+		op.RequestBody = &huma.RequestBody{Required: true, Description: d.InText, Content: contentOf[In](s.router, d.In...)}
+	}
+	for _, status := range append(d.Errors, row.Errors...) {
 		op.Responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: refusalContent()}
 	}
-	router.OpenAPI().AddOperation(&op)
+	s.router.OpenAPI().AddOperation(&op)
 }
 
 // contentOf describes a body of a T.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
+	"github.com/caddy-tollgate/tollgate/internal/feature/introspect"
 )
 
 // waiting is a body that does not arrive in time.
@@ -60,11 +60,11 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 	t.Parallel()
 	intact, broken := newGate(t), newGate(t)
 	for _, g := range []*gate{intact, broken} {
-		g.handler = admin.Introspection(g.handler, g.Gate, slog.New(slog.DiscardHandler), controltest.Secret)
+		g.Handled = introspect.Handler(g.Handled, g.Gate, slog.New(slog.DiscardHandler), controltest.Secret)
 	}
 	broken.Break(errors.New("the disk is gone"))
-	intact.must(t, http.StatusOK, http.MethodPut, "/tollgate/accounts/known", `{"plan":"starter"}`)
-	for path, item := range documentOf(t, intact.handler).Paths.Map() {
+	intact.Must(t, http.StatusOK, http.MethodPut, "/tollgate/accounts/known", `{"plan":"starter"}`)
+	for path, item := range documentOf(t, intact.Handled).Paths.Map() {
 		for method := range item.Operations() {
 			for fault, change := range strangeRequests {
 				accounts := []string{"known", "unknown", "%2e%2e", strings.Repeat("a", 65)}
@@ -78,7 +78,7 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 						r.Header.Set("Authorization", "Bearer "+controltest.Secret)
 						change(r)
 						w := httptest.NewRecorder()
-						g.handler.ServeHTTP(w, r)
+						g.Handled.ServeHTTP(w, r)
 						status := fmt.Sprint(w.Code)
 						if item.GetOperation(method).Responses.Value(status) == nil {
 							t.Errorf("%s %s, %s, account %.8s, is not documented: %s %s", method, path, fault, account, status, w.Body)
@@ -98,7 +98,7 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 // reports and of an import has a description. Nothing is of huma's own errors.
 func TestDocument(t *testing.T) {
 	t.Parallel()
-	document := documentOf(t, newGate(t).handler)
+	document := documentOf(t, newGate(t).Handled)
 	for path, item := range document.Paths.Map() {
 		for method, operation := range item.Operations() {
 			if strings.Contains(path, "{") && operation.Responses.Value("404") == nil {

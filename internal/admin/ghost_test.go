@@ -36,10 +36,10 @@ func TestOnlyPutMakesAnAccount(t *testing.T) {
 		{"POST", "/portal", ""},
 		{"POST", "/audit", `{"action":"operator.grant"}`},
 	} {
-		g.refused(t, http.StatusNotFound, "not_found", c.method, path+c.path, c.body)
+		g.Refused(t, http.StatusNotFound, "not_found", c.method, path+c.path, c.body)
 	}
-	g.refused(t, http.StatusNotFound, "not_found", "GET", path, "")
-	if n := g.entries(t); n != 0 {
+	g.Refused(t, http.StatusNotFound, "not_found", "GET", path, "")
+	if n := g.Entries(t); n != 0 {
 		t.Errorf("the audit log has %d entries", n)
 	}
 }

@@ -7,26 +7,27 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/internal/admin"
+	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 )
 
 // TestClientGone: a change whose client goes away has its entry, is made, and
 // has its event.
 func TestClientGone(t *testing.T) {
 	t.Parallel()
-	s := new(steps)
+	s := new(controltest.Steps)
 	g := newGateOver(t, s)
-	g.account(t, "acc_1", "starter")
-	key := keysPath + "/" + g.issue(t, `{"name":"ci"}`).ID
+	g.Account(t, "acc_1", "starter")
+	key := keysPath + "/" + g.Issue(t, `{"name":"ci"}`).ID
 	for _, call := range []struct{ method, target, media, body string }{
 		{"PUT", "/tollgate/accounts/acc_1", "application/json", `{"label":"Customer 1"}`},
 		{"POST", "/tollgate/accounts", "application/jsonl", `{"account":"acc_1","label":"Customer 2"}`},
 		{"DELETE", key, "", ""},
 	} {
-		entries, events := g.entries(t), len(g.Published())
+		entries, events := g.Entries(t), len(g.Published())
 		ctx, leave := context.WithCancel(t.Context())
 		// The client goes away before the change. The store refuses to work for a
 		// context that has ended, as one over a network does.
-		s.before = func(ctx context.Context, _ []string) error {
+		s.Before = func(ctx context.Context, _ []string) error {
 			leave()
 			return ctx.Err()
 		}
@@ -39,9 +40,9 @@ func TestClientGone(t *testing.T) {
 		if w.Code >= 300 || strings.Contains(w.Body.String(), `"code"`) {
 			t.Errorf("%s %s: got %d: %s", call.method, call.target, w.Code, w.Body)
 		}
-		if ctx.Err() == nil || g.entries(t) != entries+1 || len(g.Published()) != events+1 {
+		if ctx.Err() == nil || g.Entries(t) != entries+1 || len(g.Published()) != events+1 {
 			t.Errorf("%s %s: got %d entries and %d events, want one more than %d and %d",
-				call.method, call.target, g.entries(t), len(g.Published()), entries, events)
+				call.method, call.target, g.Entries(t), len(g.Published()), entries, events)
 		}
 	}
 	account, err := g.Opened().Account(t.Context(), "acc_1")
@@ -57,10 +58,10 @@ func TestClientGone(t *testing.T) {
 // goes away.
 func TestEnrolClientGone(t *testing.T) {
 	t.Parallel()
-	s := new(steps)
+	s := new(controltest.Steps)
 	g := newGateOver(t, s)
 	ctx, leave := context.WithCancel(t.Context())
-	s.before = func(ctx context.Context, _ []string) error {
+	s.Before = func(ctx context.Context, _ []string) error {
 		leave()
 		return ctx.Err()
 	}

@@ -11,30 +11,18 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// LivePath needs no secret.
-const LivePath = "/tollgate/health/live"
-
-const readyPath = "/tollgate/health/ready"
-
-// registerHealth adds the operations for load balancers and supervisors.
-func (s *server) registerHealth(router huma.API) {
-	huma.Register(router, healthOperation(huma.Operation{
-		OperationID: "get-liveness", Path: LivePath,
-		Summary:     "Tell that the process works",
-		Description: "Needs no secret. Always 200. Restart the process if it does not answer.",
-	}), func(context.Context, *struct{}) (*reply[api.Liveness], error) {
+// serveHealth adds the operations for load balancers and supervisors.
+func (s *Server) serveHealth() {
+	huma.Register(s.router, public(api.GetLiveness), func(context.Context, *struct{}) (*reply[api.Liveness], error) {
 		return &reply[api.Liveness]{api.Liveness{Status: api.Live}}, nil
 	})
-	huma.Register(router, healthOperation(huma.Operation{
-		OperationID: "get-readiness", Path: readyPath,
-		Summary:     "Tell whether the gate can take calls",
-		Description: "Needs no secret. 503 while the gate starts or stops, and while its store does not work. Send no calls then.",
-		Responses: map[string]*huma.Response{strconv.Itoa(http.StatusServiceUnavailable): {
-			Description: "The gate cannot take calls.",
-			Content:     contentOf[api.Readiness](router, "application/json"),
-		}},
-	}), func(ctx context.Context, _ *struct{}) (*readyReply, error) {
-		answer := &readyReply{Status: http.StatusOK, Body: s.backend.Readiness()}
+	ready := public(api.GetReadiness)
+	ready.Responses = map[string]*huma.Response{strconv.Itoa(http.StatusServiceUnavailable): {
+		Description: "The gate cannot take calls.",
+		Content:     contentOf[api.Readiness](s.router, "application/json"),
+	}}
+	huma.Register(s.router, ready, func(ctx context.Context, _ *struct{}) (*readyReply, error) {
+		answer := &readyReply{Status: http.StatusOK, Body: s.Backend.Readiness()}
 		if !isAdmin(ctx) {
 			answer.Body.Checks = slices.Clone(answer.Body.Checks)
 			for i := range answer.Body.Checks {
@@ -54,9 +42,9 @@ type readyReply struct {
 	Body   api.Readiness
 }
 
-// healthOperation completes an operation without the secret.
-func healthOperation(op huma.Operation) huma.Operation {
-	op.Method, op.Tags, op.Security = http.MethodGet, []string{"health"}, []map[string][]string{}
-	op.Errors = []int{http.StatusBadRequest}
+// public describes an operation without the secret.
+func public[Out any](row api.Operation[api.None, Out]) huma.Operation {
+	op := operation(row)
+	op.Security, op.Errors = []map[string][]string{}, []int{http.StatusBadRequest}
 	return op
 }

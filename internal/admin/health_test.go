@@ -16,16 +16,16 @@ import (
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	if got := g.must(t, http.StatusOK, "GET", "/tollgate/health/live", "")["status"]; got != "live" {
+	if got := g.Must(t, http.StatusOK, "GET", "/tollgate/health/live", "")["status"]; got != "live" {
 		t.Errorf("live: got %v", got)
 	}
 	expect := func(status int, want string) {
 		t.Helper()
-		w := g.call(t, "GET", "/tollgate/health/ready", "")
+		w := g.Call(t, "GET", "/tollgate/health/ready", "")
 		if got := strings.TrimSpace(w.Body.String()); w.Code != status || got != want {
 			t.Errorf("ready: got %d %s, want %d %s", w.Code, got, status, want)
 		}
-		g.must(t, http.StatusOK, "GET", "/tollgate/health/live", "")
+		g.Must(t, http.StatusOK, "GET", "/tollgate/health/live", "")
 	}
 	expect(http.StatusOK, `{"status":"ready","mode":"enforce","since":"2126-11-20T09:00:00Z","checks":[{"name":"store","ok":true,"message":"The store works."}]}`)
 	g.Break(errors.New("dial tcp 10.1.2.3:6379: connection refused"))

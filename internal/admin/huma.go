@@ -99,22 +99,22 @@ func translate(op *huma.Operation, model *huma.ErrorModel, refusals map[string]*
 			return refused
 		}
 		if name, ok := strings.CutPrefix(d.Location, "query."); ok && !slices.Contains(known, name) {
-			return unknownParameter(name, known)
+			return UnknownParameter(name, known)
 		}
 	}
 	const sentence = "The request is not valid: "
 	if len(details) == 0 {
-		return invalidRequest(sentence + model.Detail + ".")
+		return InvalidRequest(sentence + model.Detail + ".")
 	}
 	var mistakes []string
 	for _, d := range details[:min(len(details), maxDetails)] {
 		text := d.Message
 		if d.Location != "" && d.Location != "body" {
-			text = shorten(d.Location) + ": " + text
+			text = Shorten(d.Location) + ": " + text
 		}
 		mistakes = append(mistakes, text)
 	}
-	return invalidRequest(sentence + strings.Join(mistakes, "; ") + ".")
+	return InvalidRequest(sentence + strings.Join(mistakes, "; ") + ".")
 }
 
 // queryParameters returns the names of an operation's query parameters.
@@ -129,17 +129,18 @@ func queryParameters(op *huma.Operation) []string {
 	return names
 }
 
-func unknownParameter(name string, known []string) *apierror.Error {
+// UnknownParameter refuses a parameter of the query.
+func UnknownParameter(name string, known []string) *apierror.Error {
 	allowed := "none"
 	if len(known) > 0 {
 		allowed = strings.Join(known, ", ")
 	}
 	return apierror.New(http.StatusBadRequest, "unknown_parameter",
-		fmt.Sprintf("Unknown query parameter %q. Allowed here: %s.", shorten(name), allowed))
+		fmt.Sprintf("Unknown query parameter %q. Allowed here: %s.", Shorten(name), allowed))
 }
 
-// shorten bounds a text that the client chose.
-func shorten(text string) string {
+// Shorten bounds a text that the client chose.
+func Shorten(text string) string {
 	const limit = 64
 	if runes := []rune(text); len(runes) > limit {
 		return string(runes[:limit]) + "…"

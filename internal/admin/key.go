@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
@@ -25,99 +23,50 @@ import (
 // calls.
 const loginName = "login"
 
-type createKeyInput struct {
-	Account accountID `path:"account"`
-	Body    api.KeyRequest
+func (s *Server) serveKeys() {
+	Handle(s, api.CreateKey, createKey)
+	Handle(s, api.ListKeys, listKeys)
+	Handle(s, api.ChangeKey, changeKey)
+	Perform(s, api.RevokeKey, revokeKey)
+	Perform(s, api.EndLogins, endLogins)
+	Handle(s, api.RotateKey, rotateKey)
 }
 
-type listKeysInput struct {
-	Account accountID `path:"account"`
-	Kind    string    `query:"kind" enum:"key,login" default:"key" doc:"Whether to list keys or login tokens."`
-	Include string    `query:"include" enum:"revoked" doc:"Includes the revoked ones that are still kept."`
-}
-
-// KeyPath is the path of a key. huma reads only exported types that are
-// embedded.
-type KeyPath struct {
-	Account accountID `path:"account"`
-	ID      string    `path:"id" minLength:"1" maxLength:"64" doc:"The key's id."`
-}
-
-type rotateKeyInput struct {
-	KeyPath
-	Body *api.Rotation
-}
-
-func (s *server) registerKeys(router huma.API) {
-	const path = "/tollgate/accounts/{account}/keys"
-	huma.Register(router, operation(huma.Operation{
-		OperationID: "create-key", Method: http.MethodPost, Path: path, Tags: []string{"keys"}, DefaultStatus: http.StatusCreated,
-		Summary: "Create a key or a login token",
-		Description: "Only this answer has the token. It makes no account. " +
-			fmt.Sprintf("An account has at most %d live login tokens: one more ends the oldest.", store.MaxLiveLogins),
-	}, http.StatusForbidden, http.StatusConflict), answer(s, s.createKey))
-	huma.Register(router, operation(huma.Operation{
-		OperationID: "list-keys", Method: http.MethodGet, Path: path, Tags: []string{"keys"},
-		Summary:     "List an account's keys, or its login tokens, without secrets",
-		Description: "Oldest first. Expired and revoked keys are kept for 90 days, at most the last 100 of an account. The list has revoked keys only with include=revoked, and no expired login tokens.",
-	}), answer(s, s.listKeys))
-	huma.Register(router, operation(huma.Operation{
-		OperationID: "change-key", Method: http.MethodPatch, Path: path + "/{id}", Tags: []string{"keys"},
-		Summary:     "Change a live key",
-		Description: "The token stays the same. Members that the body omits do not change. The change applies to the next call. A login token cannot be changed.",
-	}, http.StatusForbidden, http.StatusConflict), answer(s, s.changeKey))
-	huma.Register(router, operation(huma.Operation{
-		OperationID: "revoke-key", Method: http.MethodDelete, Path: path + "/{id}", Tags: []string{"keys"},
-		Summary:     "Revoke a key or a login token",
-		Description: "It is refused from the next call on. Revoking it again changes nothing.",
-	}), perform(s, s.revokeKey))
-	huma.Register(router, operation(huma.Operation{
-		OperationID: "end-logins", Method: http.MethodDelete, Path: "/tollgate/accounts/{account}/logins", Tags: []string{"keys"},
-		Summary:     "End all login tokens of an account",
-		Description: "Revokes all that exist at this moment, in one commit. They are refused from the next call on. Keys do not change. An account without login tokens is no error.",
-	}), perform(s, s.endLogins))
-	huma.Register(router, operation(huma.Operation{
-		OperationID: "rotate-key", Method: http.MethodPost, Path: path + "/{id}/rotate", Tags: []string{"keys"}, DefaultStatus: http.StatusCreated,
-		Summary:     "Replace a live key",
-		Description: "The new key has the same name, abilities, expiry, limits and addresses, and continues the counts of its limits. The old key ends at once, or after the overlap.",
-	}, http.StatusForbidden, http.StatusConflict), answer(s, s.rotateKey))
-}
-
-func (s *server) createKey(ctx context.Context, with *session, in *createKeyInput) (api.IssuedKey, error) {
-	key := book.Key{Key: store.Key{Account: string(in.Account), Kind: token.Key, Name: cleanName(in.Body.Name), CreatedAt: round(with.now)}}
+func createKey(ctx context.Context, with *Session, in *api.KeyCreation) (api.IssuedKey, error) {
+	key := book.Key{Key: store.Key{Account: in.Account, Kind: token.Key, Name: CleanName(in.Body.Name), CreatedAt: Round(with.Now)}}
 	if in.Body.Kind == token.Login.String() {
 		key.Kind = token.Login
 		if key.Name == "" {
 			key.Name = loginName
 		}
 	}
-	if !validName(key.Name) {
-		return api.IssuedKey{}, errInvalidName
+	if !ValidName(key.Name) {
+		return api.IssuedKey{}, ErrInvalidName
 	}
 	if err := with.restrict(&key.Key, in.Body.ExpiresAt, in.Body.TTL, in.Body.Limits, in.Body.Addresses); err != nil {
 		return api.IssuedKey{}, err
 	}
 	switch {
 	case in.Body.Abilities != nil && len(in.Body.Abilities) == 0:
-		return api.IssuedKey{}, errNoAbility
+		return api.IssuedKey{}, ErrNoAbility
 	case key.Kind == token.Login && key.Restriction() != nil:
-		return api.IssuedKey{}, invalidRequest("A login token has no limits and no addresses of its own.")
+		return api.IssuedKey{}, InvalidRequest("A login token has no limits and no addresses of its own.")
 	case key.Kind == token.Login && key.ExpiresAt.IsZero():
-		key.ExpiresAt = key.CreatedAt.Add(with.policy.LoginTTL)
+		key.ExpiresAt = key.CreatedAt.Add(with.Policy.LoginTTL)
 	}
 	secret, err := newToken(&key)
 	if err != nil {
 		return api.IssuedKey{}, err
 	}
-	err = with.change(ctx, key.Account, func(a *book.Account) error {
+	err = with.Change(ctx, key.Account, func(a *book.Account) error {
 		if !a.Exists {
 			return store.ErrNotFound
 		}
-		plan, err := with.entitled(&a.Account)
+		plan, err := with.Entitled(&a.Account)
 		if err != nil {
 			return err
 		}
-		if key.Abilities, err = grantable(a.Plan, plan.Abilities, in.Body.Abilities); err != nil {
+		if key.Abilities, err = Grantable(a.Plan, plan.Abilities, in.Body.Abilities); err != nil {
 			return err
 		}
 		if err := a.Create(key); err != nil {
@@ -126,28 +75,28 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 		// A login is not in the audit log: it changes nothing that an operator
 		// set, and anyone with a password could fill the log.
 		if key.Kind == token.Key {
-			with.recordKey(ctx, a, api.KeyCreate, nil, key.Key)
+			with.RecordKey(ctx, a, api.KeyCreate, nil, key.Key)
 		}
 		return nil
 	})
-	return api.IssuedKey{Key: showKey(key.Key), Token: secret.Reveal()}, err
+	return api.IssuedKey{Key: ShowKey(key.Key), Token: secret.Reveal()}, err
 }
 
-// entitled returns the plan of an account that may have keys.
-func (with *session) entitled(account *store.Account) (*policy.Plan, error) {
-	plan := with.policy.Plan(account.Plan)
+// Entitled returns the plan of an account that may have keys.
+func (with *Session) Entitled(account *store.Account) (*policy.Plan, error) {
+	plan := with.Policy.Plan(account.Plan)
 	switch {
 	case account.Disabled:
-		return nil, errAccountDisabled
+		return nil, ErrAccountDisabled
 	case !plan.HasAccess():
 		return nil, errPlanRequired
 	}
 	return plan, nil
 }
 
-// grantable returns the abilities of a key: the requested ones, or all that
+// Grantable returns the abilities of a key: the requested ones, or all that
 // are allowed.
-func grantable(plan string, allowed, requested []string) ([]string, error) {
+func Grantable(plan string, allowed, requested []string) ([]string, error) {
 	if requested == nil {
 		return slices.Clone(allowed), nil
 	}
@@ -171,28 +120,28 @@ func newToken(key *book.Key) (secret token.Token, err error) {
 }
 
 // listKeys omits expired login tokens, which the store deletes later.
-func (s *server) listKeys(ctx context.Context, with *session, in *listKeysInput) (api.KeyList, error) {
-	keys, err := with.book.Keys(ctx, string(in.Account))
+func listKeys(ctx context.Context, with *Session, in *api.KeyQuery) (api.KeyList, error) {
+	keys, err := with.Book.Keys(ctx, in.Account)
 	if err != nil {
 		return api.KeyList{}, err
 	}
 	list := api.KeyList{Keys: []api.Key{}}
 	for _, key := range keys {
-		expired := !key.ExpiresAt.IsZero() && !with.now.Before(key.ExpiresAt)
+		expired := !key.ExpiresAt.IsZero() && !with.Now.Before(key.ExpiresAt)
 		switch {
 		case key.Kind.String() != in.Kind:
 		case !key.RevokedAt.IsZero() && in.Include != "revoked":
 		case expired && key.Kind == token.Login:
 		default:
-			list.Keys = append(list.Keys, showKey(key))
+			list.Keys = append(list.Keys, ShowKey(key))
 		}
 	}
 	return list, nil
 }
 
-// find returns a key of a document. The error tells whether the account or the
+// Find returns a key of a document. The error tells whether the account or the
 // key is missing.
-func find(a *book.Account, id string) (*book.Key, error) {
+func Find(a *book.Account, id string) (*book.Key, error) {
 	if !a.Exists {
 		return nil, store.ErrNotFound
 	}
@@ -202,29 +151,29 @@ func find(a *book.Account, id string) (*book.Key, error) {
 	return nil, api.ErrNoKey
 }
 
-func (s *server) revokeKey(ctx context.Context, with *session, in *KeyPath) error {
-	return with.change(ctx, string(in.Account), func(a *book.Account) error {
-		key, err := find(a, in.ID)
+func revokeKey(ctx context.Context, with *Session, in *api.OfKey) error {
+	return with.Change(ctx, in.Account, func(a *book.Account) error {
+		key, err := Find(a, in.ID)
 		if err != nil {
 			return err
 		}
 		before := key.Key
-		if err := a.Revoke(in.ID, with.now); err != nil {
+		if err := a.Revoke(in.ID, with.Now); err != nil {
 			return err
 		}
-		with.recordKey(ctx, a, api.KeyRevoke, &before, key.Key)
+		with.RecordKey(ctx, a, api.KeyRevoke, &before, key.Key)
 		return nil
 	})
 }
 
-func (s *server) endLogins(ctx context.Context, with *session, in *accountInput) error {
-	return with.change(ctx, string(in.Account), func(a *book.Account) error {
+func endLogins(ctx context.Context, with *Session, in *api.OfAccount) error {
+	return with.Change(ctx, in.Account, func(a *book.Account) error {
 		ends := slices.ContainsFunc(a.Keys, func(k *book.Key) bool { return k.Kind == token.Login && k.RevokedAt.IsZero() })
-		if err := a.EndLogins(with.now); err != nil {
+		if err := a.EndLogins(with.Now); err != nil {
 			return err
 		}
 		if ends {
-			with.record(ctx, a, api.LoginEnd, "", nil, nil)
+			with.Record(ctx, a, api.LoginEnd, "", nil, nil)
 		}
 		return nil
 	})
@@ -233,25 +182,25 @@ func (s *server) endLogins(ctx context.Context, with *session, in *accountInput)
 // rotateKey keeps all abilities of the old key. Those that the plan does
 // not include any more have no effect, and work again with a plan that
 // includes them.
-func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInput) (api.IssuedKey, error) {
+func rotateKey(ctx context.Context, with *Session, in *api.KeyRotation) (api.IssuedKey, error) {
 	var overlap time.Duration
 	if in.Body != nil && in.Body.Overlap != "" {
 		var err error
 		if overlap, err = calendar.ParseDuration(in.Body.Overlap); err != nil {
-			return api.IssuedKey{}, invalidRequest("The overlap is not a duration such as 90m, 24h or 7d, at most 36500d.")
+			return api.IssuedKey{}, InvalidRequest("The overlap is not a duration such as 90m, 24h or 7d, at most 36500d.")
 		}
 	}
 	var after store.Key
 	var secret token.Token
-	err := with.change(ctx, string(in.Account), func(a *book.Account) error {
-		old, err := find(a, in.ID)
+	err := with.Change(ctx, in.Account, func(a *book.Account) error {
+		old, err := Find(a, in.ID)
 		if err != nil {
 			return err
 		}
-		if _, err := with.entitled(&a.Account); err != nil {
+		if _, err := with.Entitled(&a.Account); err != nil {
 			return err
 		}
-		next := book.Key{Key: store.Key{Account: a.ID, Kind: old.Kind, CreatedAt: round(with.now)}}
+		next := book.Key{Key: store.Key{Account: a.ID, Kind: old.Kind, CreatedAt: Round(with.Now)}}
 		if secret, err = newToken(&next); err != nil {
 			return err
 		}
@@ -265,13 +214,14 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 		case err != nil:
 			return err
 		}
-		with.recordKey(ctx, a, api.KeyRotate, &before, after)
+		with.RecordKey(ctx, a, api.KeyRotate, &before, after)
 		return nil
 	})
-	return api.IssuedKey{Key: showKey(after), Token: secret.Reveal()}, err
+	return api.IssuedKey{Key: ShowKey(after), Token: secret.Reveal()}, err
 }
 
-func showKey(key store.Key) api.Key {
+// ShowKey returns a key as the API shows it.
+func ShowKey(key store.Key) api.Key {
 	shown := api.Key{
 		ID:         key.ID,
 		Account:    key.Account,
@@ -280,7 +230,7 @@ func showKey(key store.Key) api.Key {
 		Root:       key.Root,
 		Abilities:  append([]string{}, key.Abilities...),
 		Hint:       key.Hint,
-		CreatedAt:  round(key.CreatedAt),
+		CreatedAt:  Round(key.CreatedAt),
 		ExpiresAt:  roundOrNil(key.ExpiresAt),
 		RevokedAt:  roundOrNil(key.RevokedAt),
 		LastUsedAt: roundOrNil(key.LastUsedAt),
@@ -297,5 +247,5 @@ func roundOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
-	return new(round(t))
+	return new(Round(t))
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -23,37 +22,9 @@ import (
 
 const keysPath = "/tollgate/accounts/acc_1/keys"
 
-// issue makes a key of acc_1.
-func (g *gate) issue(t *testing.T, body string) (key api.IssuedKey) {
-	t.Helper()
-	w := g.call(t, "POST", keysPath, body)
-	if w.Code != http.StatusCreated {
-		t.Fatalf("%s: got %d %s", body, w.Code, w.Body)
-	}
-	if err := json.Unmarshal(w.Body.Bytes(), &key); err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// opens tells what the token of a key opens now, or that it opens nothing.
-func (g *gate) opens(t *testing.T, secret string) (store.Grant, bool) {
-	t.Helper()
-	hash, _, err := token.Parse(secret)
-	if err != nil {
-		t.Fatalf("parsing the token: %v", err)
-	}
-	opened := g.Opened()
-	grant, err := opened.Grant(t.Context(), hash, g.Now())
-	if err != nil && !errors.Is(err, store.ErrNoGrant) {
-		t.Fatal(err)
-	}
-	return grant, err == nil
-}
-
 func (g *gate) names(t *testing.T, query string) (names []string) {
 	t.Helper()
-	for _, key := range g.must(t, http.StatusOK, "GET", keysPath+query, "")["keys"].([]any) {
+	for _, key := range g.Must(t, http.StatusOK, "GET", keysPath+query, "")["keys"].([]any) {
 		names = append(names, key.(map[string]any)["name"].(string))
 	}
 	slices.Sort(names) // keys of the same instant have no order
@@ -63,8 +34,8 @@ func (g *gate) names(t *testing.T, query string) (names []string) {
 func TestCreateKey(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	got := g.must(t, http.StatusCreated, "POST", keysPath, `{"name":"ci"}`)
+	g.Account(t, "acc_1", "starter")
+	got := g.Must(t, http.StatusCreated, "POST", keysPath, `{"name":"ci"}`)
 	secret, id, hint := got["token"].(string), got["id"].(string), got["hint"].(string)
 	if !regexp.MustCompile(`^tgk_[0-9A-Za-z]{49}$`).MatchString(secret) {
 		t.Errorf("token: got %q", secret)
@@ -81,7 +52,7 @@ func TestCreateKey(t *testing.T) {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}
 	delete(want, "token")
-	list := g.call(t, "GET", keysPath, "").Body.String()
+	list := g.Call(t, "GET", keysPath, "").Body.String()
 	var listed struct{ Keys []map[string]any }
 	if err := json.Unmarshal([]byte(list), &listed); err != nil {
 		t.Fatal(err)
@@ -92,7 +63,7 @@ func TestCreateKey(t *testing.T) {
 	if strings.Contains(list, secret) || strings.Contains(g.Log(), secret) {
 		t.Error("the secret is shown again")
 	}
-	grant, ok := g.opens(t, secret)
+	grant, ok := g.Opens(t, secret)
 	if !ok || grant.Account != "acc_1" || grant.Key != id || grant.KeyName != "ci" || grant.Abilities != "convert currencies usage" {
 		t.Errorf("the token opens %v %+v", ok, grant)
 	}
@@ -101,8 +72,8 @@ func TestCreateKey(t *testing.T) {
 func TestKeyRequests(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	g.issue(t, `{"name":"taken"}`)
+	g.Account(t, "acc_1", "starter")
+	g.Issue(t, `{"name":"taken"}`)
 	for _, test := range []struct {
 		name, body string
 		status     int
@@ -144,13 +115,13 @@ func TestKeyRequests(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			if test.status != http.StatusCreated {
 				before := g.names(t, "?include=revoked")
-				g.refused(t, test.status, test.code, "POST", keysPath, test.body)
+				g.Refused(t, test.status, test.code, "POST", keysPath, test.body)
 				if diff := cmp.Diff(before, g.names(t, "?include=revoked")); diff != "" {
 					t.Errorf("the refused call made a key:\n%s", diff)
 				}
 				return
 			}
-			got := g.must(t, test.status, "POST", keysPath, test.body)
+			got := g.Must(t, test.status, "POST", keysPath, test.body)
 			if expires, _ := got["expires_at"].(string); expires != test.expires {
 				t.Errorf("expires_at: got %v, want %q", got["expires_at"], test.expires)
 			}
@@ -166,17 +137,17 @@ func TestKeyRequests(t *testing.T) {
 func TestLoginToken(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	key := g.issue(t, `{"kind":"login"}`)
+	g.Account(t, "acc_1", "starter")
+	key := g.Issue(t, `{"kind":"login"}`)
 	if !strings.HasPrefix(key.Token, "tgl_") || key.Kind != "login" || key.Name != "login" {
 		t.Errorf("got %+v", key)
 	}
 	if got := key.ExpiresAt.Sub(key.CreatedAt); got != 24*time.Hour {
 		t.Errorf("it lives %v", got)
 	}
-	g.issue(t, `{"kind":"login"}`) // of the same name
-	named := g.issue(t, `{"kind":"login","name":"phone","ttl":"1h"}`)
-	g.issue(t, `{"kind":"key","name":"ci"}`)
+	g.Issue(t, `{"kind":"login"}`) // of the same name
+	named := g.Issue(t, `{"kind":"login","name":"phone","ttl":"1h"}`)
+	g.Issue(t, `{"kind":"key","name":"ci"}`)
 	if diff := cmp.Diff([]string{"ci"}, g.names(t, "")); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
@@ -184,22 +155,22 @@ func TestLoginToken(t *testing.T) {
 		t.Errorf("login tokens (-want +got):\n%s", diff)
 	}
 	g.Advance(time.Hour)
-	if _, ok := g.opens(t, named.Token); ok {
+	if _, ok := g.Opens(t, named.Token); ok {
 		t.Error("an expired login token still opens")
 	}
 	if diff := cmp.Diff([]string{"login", "login"}, g.names(t, "?kind=login&include=revoked")); diff != "" {
 		t.Errorf("login tokens that have not ended (-want +got):\n%s", diff)
 	}
-	if next := g.must(t, http.StatusCreated, "POST", keysPath+"/"+key.ID+"/rotate", ""); next["kind"] != "login" || !strings.HasPrefix(next["token"].(string), "tgl_") {
+	if next := g.Must(t, http.StatusCreated, "POST", keysPath+"/"+key.ID+"/rotate", ""); next["kind"] != "login" || !strings.HasPrefix(next["token"].(string), "tgl_") {
 		t.Errorf("rotated: got %v", next)
 	}
-	if _, ok := g.opens(t, key.Token); ok {
+	if _, ok := g.Opens(t, key.Token); ok {
 		t.Error("a login token that was rotated still opens")
 	}
 	config := controltest.Config()
 	config.LoginTTL = policy.Duration(time.Hour)
 	g.Configure(t, config)
-	key = g.issue(t, `{"kind":"login"}`)
+	key = g.Issue(t, `{"kind":"login"}`)
 	if got := key.ExpiresAt.Sub(key.CreatedAt); got != time.Hour {
 		t.Errorf("after a reload it lives %v", got)
 	}
@@ -208,21 +179,21 @@ func TestLoginToken(t *testing.T) {
 func TestNoTokenWithoutAccess(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "free")
+	g.Account(t, "acc_1", "free")
 	for _, body := range []string{`{"name":"ci"}`, `{"kind":"login"}`, `{"name":"ci","abilities":["convert"]}`} {
-		g.refused(t, http.StatusForbidden, "plan_required", "POST", keysPath, body)
+		g.Refused(t, http.StatusForbidden, "plan_required", "POST", keysPath, body)
 	}
 
-	g.account(t, "acc_1", "starter")
-	key := g.issue(t, `{"name":"ci"}`)
-	g.account(t, "acc_1", "free")
-	g.refused(t, http.StatusForbidden, "plan_required", "POST", keysPath+"/"+key.ID+"/rotate", "")
-	if _, ok := g.opens(t, key.Token); !ok {
+	g.Account(t, "acc_1", "starter")
+	key := g.Issue(t, `{"name":"ci"}`)
+	g.Account(t, "acc_1", "free")
+	g.Refused(t, http.StatusForbidden, "plan_required", "POST", keysPath+"/"+key.ID+"/rotate", "")
+	if _, ok := g.Opens(t, key.Token); !ok {
 		t.Error("the refused rotation ended the key")
 	}
-	g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"plan":"starter","disabled":true}`)
+	g.Must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"plan":"starter","disabled":true}`)
 	for _, body := range []string{`{"name":"ci2"}`, `{"kind":"login"}`} {
-		g.refused(t, http.StatusForbidden, "account_disabled", "POST", keysPath, body)
+		g.Refused(t, http.StatusForbidden, "account_disabled", "POST", keysPath, body)
 	}
 	if diff := cmp.Diff([]string{"ci"}, g.names(t, "?include=revoked")); diff != "" {
 		t.Errorf("a refused call made a key:\n%s", diff)
@@ -234,7 +205,7 @@ func TestNoTokenWithoutAccess(t *testing.T) {
 func TestTooManyKeys(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
+	g.Account(t, "acc_1", "starter")
 	keys := make([]store.StoredKey, store.MaxLiveKeys)
 	for i := range keys {
 		name := fmt.Sprintf("key_%016d", i)
@@ -243,28 +214,28 @@ func TestTooManyKeys(t *testing.T) {
 	if err := errors.Join(g.Opened().ImportKeys(t.Context(), g.Now(), keys, func(*book.Account, *book.Key) {})...); err != nil {
 		t.Fatal(err)
 	}
-	g.refused(t, http.StatusConflict, "too_many_keys", "POST", keysPath, `{"name":"one more"}`)
-	g.refused(t, http.StatusConflict, "too_many_keys", "POST", keysPath+"/"+keys[0].ID+"/rotate", `{"overlap":"1h"}`)
-	g.must(t, http.StatusCreated, "POST", keysPath+"/"+keys[0].ID+"/rotate", "")
-	g.issue(t, `{"kind":"login"}`) // does not count
+	g.Refused(t, http.StatusConflict, "too_many_keys", "POST", keysPath, `{"name":"one more"}`)
+	g.Refused(t, http.StatusConflict, "too_many_keys", "POST", keysPath+"/"+keys[0].ID+"/rotate", `{"overlap":"1h"}`)
+	g.Must(t, http.StatusCreated, "POST", keysPath+"/"+keys[0].ID+"/rotate", "")
+	g.Issue(t, `{"kind":"login"}`) // does not count
 }
 
 func TestRevokeKey(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	g.account(t, "acc_2", "starter")
-	key := g.issue(t, `{"name":"ci"}`)
-	g.refused(t, http.StatusNotFound, "not_found", "DELETE", "/tollgate/accounts/acc_2/keys/"+key.ID, "")
-	g.refused(t, http.StatusNotFound, "not_found", "DELETE", "/tollgate/accounts/stranger/keys/"+key.ID, "")
-	g.refused(t, http.StatusNotFound, "not_found", "DELETE", keysPath+"/key_unknown", "")
-	g.refused(t, http.StatusNotFound, "not_found", "POST", "/tollgate/accounts/acc_2/keys/"+key.ID+"/rotate", "")
-	if _, ok := g.opens(t, key.Token); !ok {
+	g.Account(t, "acc_1", "starter")
+	g.Account(t, "acc_2", "starter")
+	key := g.Issue(t, `{"name":"ci"}`)
+	g.Refused(t, http.StatusNotFound, "not_found", "DELETE", "/tollgate/accounts/acc_2/keys/"+key.ID, "")
+	g.Refused(t, http.StatusNotFound, "not_found", "DELETE", "/tollgate/accounts/stranger/keys/"+key.ID, "")
+	g.Refused(t, http.StatusNotFound, "not_found", "DELETE", keysPath+"/key_unknown", "")
+	g.Refused(t, http.StatusNotFound, "not_found", "POST", "/tollgate/accounts/acc_2/keys/"+key.ID+"/rotate", "")
+	if _, ok := g.Opens(t, key.Token); !ok {
 		t.Fatal("a refused call ended the key")
 	}
 	for range 2 {
-		g.must(t, http.StatusNoContent, "DELETE", keysPath+"/"+key.ID, "")
-		if _, ok := g.opens(t, key.Token); ok {
+		g.Must(t, http.StatusNoContent, "DELETE", keysPath+"/"+key.ID, "")
+		if _, ok := g.Opens(t, key.Token); ok {
 			t.Fatal("the key opens after it was revoked")
 		}
 		g.Advance(time.Hour)
@@ -272,13 +243,13 @@ func TestRevokeKey(t *testing.T) {
 	if names := g.names(t, ""); len(names) != 0 {
 		t.Errorf("keys that were not revoked: %q", names)
 	}
-	revoked := g.must(t, http.StatusOK, "GET", keysPath+"?include=revoked", "")["keys"].([]any)[0].(map[string]any)
+	revoked := g.Must(t, http.StatusOK, "GET", keysPath+"?include=revoked", "")["keys"].([]any)[0].(map[string]any)
 	if got := revoked["revoked_at"]; got != "2126-11-20T09:00:00Z" {
 		t.Errorf("revoked_at: got %v", got)
 	}
-	g.refused(t, http.StatusNotFound, "not_found", "POST", keysPath+"/"+key.ID+"/rotate", "")
-	g.issue(t, `{"name":"ci"}`) // the name is free again
-	g.refused(t, http.StatusBadRequest, "invalid_request", "GET", keysPath+"?include=all", "")
-	g.refused(t, http.StatusBadRequest, "invalid_request", "GET", keysPath+"?kind=admin", "")
-	g.refused(t, http.StatusNotFound, "not_found", "GET", "/tollgate/accounts/stranger/keys", "")
+	g.Refused(t, http.StatusNotFound, "not_found", "POST", keysPath+"/"+key.ID+"/rotate", "")
+	g.Issue(t, `{"name":"ci"}`) // the name is free again
+	g.Refused(t, http.StatusBadRequest, "invalid_request", "GET", keysPath+"?include=all", "")
+	g.Refused(t, http.StatusBadRequest, "invalid_request", "GET", keysPath+"?kind=admin", "")
+	g.Refused(t, http.StatusNotFound, "not_found", "GET", "/tollgate/accounts/stranger/keys", "")
 }

@@ -20,7 +20,7 @@ func TestPublicKeys(t *testing.T) {
 			r.Header.Set("Accept", accept)
 		}
 		w := httptest.NewRecorder()
-		g.handler.ServeHTTP(w, r)
+		g.Handled.ServeHTTP(w, r)
 		h := w.Header()
 		if w.Code != http.StatusOK || h.Get("Content-Type") != "application/jwk-set+json" || h.Get("Cache-Control") != "public, max-age=300" {
 			t.Fatalf("%s: got %d, %v", accept, w.Code, h)
@@ -30,7 +30,7 @@ func TestPublicKeys(t *testing.T) {
 			t.Errorf("%s: got %s, %v", accept, w.Body, err)
 		}
 	}
-	operation := documentOf(t, g.handler).Paths.Value("/tollgate/jwks.json").Get
+	operation := documentOf(t, g.Handled).Paths.Value("/tollgate/jwks.json").Get
 	if security := operation.Security; security == nil || len(*security) != 1 || len((*security)[0]) != 0 ||
 		operation.Responses.Value("200").Value.Content.Get("application/jwk-set+json") == nil {
 		t.Errorf("documented as %v with %v", operation.Responses.Map(), security)

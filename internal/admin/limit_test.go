@@ -20,7 +20,7 @@ const limitsPath = "/tollgate/accounts/acc_1/limits"
 func (g *gate) limits(t *testing.T) []string {
 	t.Helper()
 	list := []string{}
-	for _, o := range g.must(t, http.StatusOK, "GET", limitsPath, "")["limits"].([]any) {
+	for _, o := range g.Must(t, http.StatusOK, "GET", limitsPath, "")["limits"].([]any) {
 		o := o.(map[string]any)
 		list = append(list, fmt.Sprintf("%v %v %v", o["endpoint"], o["period"], o["limit"]))
 	}
@@ -30,26 +30,26 @@ func (g *gate) limits(t *testing.T) []string {
 func TestOverrides(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	key := g.issue(t, `{"name":"ci"}`)
-	if got := g.call(t, "GET", limitsPath, "").Body.String(); got != `{"limits":[]}`+"\n" {
+	g.Account(t, "acc_1", "starter")
+	key := g.Issue(t, `{"name":"ci"}`)
+	if got := g.Call(t, "GET", limitsPath, "").Body.String(); got != `{"limits":[]}`+"\n" {
 		t.Errorf("none: got %s", got)
 	}
 	want := map[string]any{
 		"endpoint": "convert", "period": "month", "limit": 5000.0, "expires_at": "2127-01-01T00:00:00Z", "reason": "trade fair",
 		"created_at": "2126-11-20T09:00:00Z",
 	}
-	got := g.must(t, http.StatusOK, "PUT", limitsPath+"/convert/month", `{"limit":5000,"expires_at":"2127-01-01T01:00:00+01:00","reason":"trade fair"}`)
+	got := g.Must(t, http.StatusOK, "PUT", limitsPath+"/convert/month", `{"limit":5000,"expires_at":"2127-01-01T01:00:00+01:00","reason":"trade fair"}`)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("set (-want +got):\n%s", diff)
 	}
-	listed := g.must(t, http.StatusOK, "GET", limitsPath, "")
+	listed := g.Must(t, http.StatusOK, "GET", limitsPath, "")
 	if diff := cmp.Diff(map[string]any{"limits": []any{want}}, listed); diff != "" {
 		t.Errorf("listed (-want +got):\n%s", diff)
 	}
-	g.must(t, http.StatusOK, "PUT", limitsPath+"/all/second", `{"limit":3}`)
-	g.must(t, http.StatusOK, "PUT", limitsPath+"/usage/day", `{"limit":0}`)
-	grant, _ := g.opens(t, key.Token)
+	g.Must(t, http.StatusOK, "PUT", limitsPath+"/all/second", `{"limit":3}`)
+	g.Must(t, http.StatusOK, "PUT", limitsPath+"/usage/day", `{"limit":0}`)
+	grant, _ := g.Opens(t, key.Token)
 	if len(grant.Overrides) != 3 {
 		t.Errorf("the next grant has the overrides %+v", grant.Overrides)
 	}
@@ -59,7 +59,7 @@ func TestOverrides(t *testing.T) {
 	want = map[string]any{
 		"endpoint": "convert", "period": "month", "limit": nil, "expires_at": nil, "reason": "", "created_at": "2126-11-20T10:00:00Z",
 	}
-	got = g.must(t, http.StatusOK, "PUT", limitsPath+"/convert/month", `{"limit":null,"expires_at":null}`)
+	got = g.Must(t, http.StatusOK, "PUT", limitsPath+"/convert/month", `{"limit":null,"expires_at":null}`)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("replaced (-want +got):\n%s", diff)
 	}
@@ -68,13 +68,13 @@ func TestOverrides(t *testing.T) {
 	}
 
 	// Other changes of the account keep the overrides.
-	g.account(t, "acc_1", "business")
-	g.must(t, http.StatusNoContent, "DELETE", limitsPath+"/usage/day", "")
-	g.refused(t, http.StatusNotFound, "not_found", "DELETE", limitsPath+"/usage/day", "")
+	g.Account(t, "acc_1", "business")
+	g.Must(t, http.StatusNoContent, "DELETE", limitsPath+"/usage/day", "")
+	g.Refused(t, http.StatusNotFound, "not_found", "DELETE", limitsPath+"/usage/day", "")
 	if diff := cmp.Diff([]string{"all second 3", "convert month <nil>"}, g.limits(t)); diff != "" {
 		t.Errorf("after one was removed (-want +got):\n%s", diff)
 	}
-	if grant, _ := g.opens(t, key.Token); len(grant.Overrides) != 2 {
+	if grant, _ := g.Opens(t, key.Token); len(grant.Overrides) != 2 {
 		t.Errorf("the next grant has the overrides %+v", grant.Overrides)
 	}
 }
@@ -82,7 +82,7 @@ func TestOverrides(t *testing.T) {
 func TestOverrideRequests(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
+	g.Account(t, "acc_1", "starter")
 	for _, test := range []struct {
 		name, target, body string
 		status             int
@@ -113,24 +113,24 @@ func TestOverrideRequests(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			before := g.limits(t)
 			if test.status == http.StatusOK {
-				g.must(t, http.StatusOK, "PUT", limitsPath+"/"+test.target, test.body)
+				g.Must(t, http.StatusOK, "PUT", limitsPath+"/"+test.target, test.body)
 				return
 			}
-			g.refused(t, test.status, test.code, "PUT", limitsPath+"/"+test.target, test.body)
+			g.Refused(t, test.status, test.code, "PUT", limitsPath+"/"+test.target, test.body)
 			if diff := cmp.Diff(before, g.limits(t)); diff != "" {
 				t.Errorf("the refused call changed an override:\n%s", diff)
 			}
 		})
 	}
-	g.refused(t, http.StatusBadRequest, "invalid_period", "DELETE", limitsPath+"/convert/week", "")
-	g.refused(t, http.StatusNotFound, "not_found", "DELETE", limitsPath+"/other/day", "")
+	g.Refused(t, http.StatusBadRequest, "invalid_period", "DELETE", limitsPath+"/convert/week", "")
+	g.Refused(t, http.StatusNotFound, "not_found", "DELETE", limitsPath+"/other/day", "")
 
 	// A refused call does not make an account.
 	stranger := "/tollgate/accounts/stranger"
-	g.refused(t, http.StatusNotFound, "not_found", "PUT", stranger+"/limits/convert/day", `{"limit":1}`)
-	g.refused(t, http.StatusNotFound, "not_found", "DELETE", stranger+"/limits/convert/day", "")
-	g.refused(t, http.StatusNotFound, "not_found", "GET", stranger+"/limits", "")
-	g.refused(t, http.StatusNotFound, "not_found", "GET", stranger, "")
+	g.Refused(t, http.StatusNotFound, "not_found", "PUT", stranger+"/limits/convert/day", `{"limit":1}`)
+	g.Refused(t, http.StatusNotFound, "not_found", "DELETE", stranger+"/limits/convert/day", "")
+	g.Refused(t, http.StatusNotFound, "not_found", "GET", stranger+"/limits", "")
+	g.Refused(t, http.StatusNotFound, "not_found", "GET", stranger, "")
 }
 
 // TestOverridesEnd checks that an override that has ended is as none, and that
@@ -143,18 +143,18 @@ func TestOverridesEnd(t *testing.T) {
 		config.Endpoints = append(config.Endpoints, policy.EndpointConfig{Name: fmt.Sprintf("e%d", i), Pattern: fmt.Sprintf("GET /api/e%d", i)})
 	}
 	g.Configure(t, config)
-	g.account(t, "acc_1", "starter")
+	g.Account(t, "acc_1", "starter")
 	for i := range store.MaxOverrides {
 		body := `{"limit":1}`
 		if i == 0 {
 			body = `{"limit":1,"expires_at":"2126-11-20T10:00:00Z"}`
 		}
-		g.must(t, http.StatusOK, "PUT", fmt.Sprintf("%s/e%d/day", limitsPath, i), body)
+		g.Must(t, http.StatusOK, "PUT", fmt.Sprintf("%s/e%d/day", limitsPath, i), body)
 	}
-	g.refused(t, http.StatusConflict, "too_many_limits", "PUT", limitsPath+"/convert/day", `{"limit":1}`)
-	g.must(t, http.StatusOK, "PUT", limitsPath+"/e0/day", `{"limit":2,"expires_at":"2126-11-20T10:00:00Z"}`) // a replacement needs no room
+	g.Refused(t, http.StatusConflict, "too_many_limits", "PUT", limitsPath+"/convert/day", `{"limit":1}`)
+	g.Must(t, http.StatusOK, "PUT", limitsPath+"/e0/day", `{"limit":2,"expires_at":"2126-11-20T10:00:00Z"}`) // a replacement needs no room
 	g.Advance(time.Hour - time.Millisecond)
-	g.refused(t, http.StatusConflict, "too_many_limits", "PUT", limitsPath+"/convert/day", `{"limit":1}`)
+	g.Refused(t, http.StatusConflict, "too_many_limits", "PUT", limitsPath+"/convert/day", `{"limit":1}`)
 	if got := g.limits(t); len(got) != store.MaxOverrides {
 		t.Errorf("before the end: got %d overrides", len(got))
 	}
@@ -162,8 +162,8 @@ func TestOverridesEnd(t *testing.T) {
 	if got := g.limits(t); len(got) != store.MaxOverrides-1 {
 		t.Errorf("after the end: got %d overrides", len(got))
 	}
-	g.refused(t, http.StatusNotFound, "not_found", "DELETE", limitsPath+"/e0/day", "")
-	g.must(t, http.StatusOK, "PUT", limitsPath+"/convert/day", `{"limit":1}`)
+	g.Refused(t, http.StatusNotFound, "not_found", "DELETE", limitsPath+"/e0/day", "")
+	g.Must(t, http.StatusOK, "PUT", limitsPath+"/convert/day", `{"limit":1}`)
 	account, err := g.Opened().Account(t.Context(), "acc_1")
 	if err != nil || len(account.Overrides) != store.MaxOverrides {
 		t.Errorf("the store keeps %d overrides, %v", len(account.Overrides), err)
@@ -175,14 +175,14 @@ func TestOverridesEnd(t *testing.T) {
 func TestOverrideOfAnEndpointThatIsGone(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	g.must(t, http.StatusOK, "PUT", limitsPath+"/convert/day", `{"limit":1}`)
+	g.Account(t, "acc_1", "starter")
+	g.Must(t, http.StatusOK, "PUT", limitsPath+"/convert/day", `{"limit":1}`)
 	g.Configure(t, policy.Config{})
 	if diff := cmp.Diff([]string{"convert day 1"}, g.limits(t)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	g.must(t, http.StatusOK, "GET", usagePath, "")
-	g.must(t, http.StatusNoContent, "DELETE", limitsPath+"/convert/day", "")
+	g.Must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1/usage", "")
+	g.Must(t, http.StatusNoContent, "DELETE", limitsPath+"/convert/day", "")
 }
 
 // Threat: a support agent who may set limits opens endpoints that the account
@@ -190,12 +190,12 @@ func TestOverrideOfAnEndpointThatIsGone(t *testing.T) {
 func TestOverrideOpensNothing(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "business")
-	g.must(t, http.StatusOK, "PUT", limitsPath+"/batch/day", `{"limit":1000}`)
-	if _, listed := g.used(t)["batch"]; listed {
+	g.Account(t, "acc_1", "business")
+	g.Must(t, http.StatusOK, "PUT", limitsPath+"/batch/day", `{"limit":1000}`)
+	if _, listed := g.Used(t)["batch"]; listed {
 		t.Error("the usage lists an endpoint that the plan does not list")
 	}
-	g.account(t, "acc_1", "free")
-	g.must(t, http.StatusOK, "PUT", limitsPath+"/convert/day", `{"limit":1000}`)
-	g.refused(t, http.StatusForbidden, "plan_required", "POST", keysPath, `{"name":"ci"}`)
+	g.Account(t, "acc_1", "free")
+	g.Must(t, http.StatusOK, "PUT", limitsPath+"/convert/day", `{"limit":1000}`)
+	g.Refused(t, http.StatusForbidden, "plan_required", "POST", keysPath, `{"name":"ci"}`)
 }

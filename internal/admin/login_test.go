@@ -11,18 +11,18 @@ const loginsPath = "/tollgate/accounts/acc_1/logins"
 func TestEndLogins(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.refused(t, http.StatusNotFound, "not_found", "DELETE", loginsPath, "")
-	g.account(t, "acc_1", "starter")
-	g.must(t, http.StatusNoContent, "DELETE", loginsPath, "") // there are none
-	key := g.issue(t, `{"name":"ci"}`)
-	first, second := g.issue(t, `{"kind":"login"}`), g.issue(t, `{"kind":"login"}`)
-	g.must(t, http.StatusNoContent, "DELETE", loginsPath, "")
+	g.Refused(t, http.StatusNotFound, "not_found", "DELETE", loginsPath, "")
+	g.Account(t, "acc_1", "starter")
+	g.Must(t, http.StatusNoContent, "DELETE", loginsPath, "") // there are none
+	key := g.Issue(t, `{"name":"ci"}`)
+	first, second := g.Issue(t, `{"kind":"login"}`), g.Issue(t, `{"kind":"login"}`)
+	g.Must(t, http.StatusNoContent, "DELETE", loginsPath, "")
 	for name, ended := range map[string]string{"first": first.Token, "second": second.Token} {
-		if _, opens := g.opens(t, ended); opens {
+		if _, opens := g.Opens(t, ended); opens {
 			t.Errorf("the %s login token lives", name)
 		}
 	}
-	if _, opens := g.opens(t, key.Token); !opens {
+	if _, opens := g.Opens(t, key.Token); !opens {
 		t.Error("the key has ended")
 	}
 	if got := g.names(t, "?kind=login"); len(got) != 0 {
@@ -31,9 +31,9 @@ func TestEndLogins(t *testing.T) {
 	if got := g.names(t, "?kind=login&include=revoked"); len(got) != 2 {
 		t.Errorf("listed with revoked ones: %v, want 2", got)
 	}
-	next := g.issue(t, `{"kind":"login"}`)
-	if _, opens := g.opens(t, next.Token); !opens {
+	next := g.Issue(t, `{"kind":"login"}`)
+	if _, opens := g.Opens(t, next.Token); !opens {
 		t.Error("a login token that was made afterwards does not open anything")
 	}
-	g.refused(t, http.StatusBadRequest, "invalid_account", "DELETE", "/tollgate/accounts/a!/logins", "")
+	g.Refused(t, http.StatusBadRequest, "invalid_account", "DELETE", "/tollgate/accounts/a!/logins", "")
 }

@@ -11,26 +11,21 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
-type changeKeyInput struct {
-	KeyPath
-	Body api.KeyChange
-}
-
-func (s *server) changeKey(ctx context.Context, with *session, in *changeKeyInput) (api.Key, error) {
+func changeKey(ctx context.Context, with *Session, in *api.KeyPatch) (api.Key, error) {
 	wanted, err := with.wantedKey(in.Body)
 	if err != nil {
 		return api.Key{}, err
 	}
-	err = with.change(ctx, string(in.Account), func(a *book.Account) error {
+	err = with.Change(ctx, in.Account, func(a *book.Account) error {
 		if !a.Exists {
 			return store.ErrNotFound
 		}
-		key, err := a.Live(in.ID, with.now)
+		key, err := a.Live(in.ID, with.Now)
 		if err != nil || key.Kind != token.Key {
 			return errEnded
 		}
 		before := key.Key
-		after, err := a.ChangeKey(in.ID, with.now, func(key *store.Key) (err error) {
+		after, err := a.ChangeKey(in.ID, with.Now, func(key *store.Key) (err error) {
 			key.Abilities, err = with.wantedAbilities(a.Plan, key.Abilities, in.Body.Abilities)
 			set(&key.Name, in.Body.Name.Set, wanted.Name)
 			set(&key.ExpiresAt, in.Body.ExpiresAt.Set || in.Body.TTL != "", wanted.ExpiresAt)
@@ -41,7 +36,7 @@ func (s *server) changeKey(ctx context.Context, with *session, in *changeKeyInpu
 		if err != nil {
 			return err
 		}
-		with.recordKey(ctx, a, api.KeySet, &before, after)
+		with.RecordKey(ctx, a, api.KeySet, &before, after)
 		return nil
 	})
 	switch {
@@ -52,8 +47,8 @@ func (s *server) changeKey(ctx context.Context, with *session, in *changeKeyInpu
 	case err != nil:
 		return api.Key{}, err
 	}
-	key, err := with.book.Key(ctx, string(in.Account), in.ID) // with its last use
-	return showKey(key), err
+	key, err := with.Book.Key(ctx, in.Account, in.ID) // with its last use
+	return ShowKey(key), err
 }
 
 // set sets a value if it is given.
@@ -65,13 +60,13 @@ func set[T any](value *T, given bool, wanted T) {
 
 // wantedKey checks the members of a change that depend on no key, and returns
 // their values.
-func (with *session) wantedKey(change api.KeyChange) (key store.Key, err error) {
-	key.Name = cleanName(change.Name.Value)
+func (with *Session) wantedKey(change api.KeyChange) (key store.Key, err error) {
+	key.Name = CleanName(change.Name.Value)
 	switch {
-	case change.Name.Set && !validName(key.Name):
-		return key, errInvalidName
+	case change.Name.Set && !ValidName(key.Name):
+		return key, ErrInvalidName
 	case change.Abilities.Set && len(change.Abilities.Value) == 0:
-		return key, errNoAbility
+		return key, ErrNoAbility
 	case change.ExpiresAt.Set && change.TTL != "":
 		return key, errTwoExpiries
 	}
@@ -80,13 +75,13 @@ func (with *session) wantedKey(change api.KeyChange) (key store.Key, err error) 
 
 // wantedAbilities returns the abilities of a key after a change. A key can
 // keep abilities that its plan no longer has.
-func (with *session) wantedAbilities(plan string, current []string, change api.Change[[]string]) ([]string, error) {
+func (with *Session) wantedAbilities(plan string, current []string, change api.Change[[]string]) ([]string, error) {
 	if !change.Set {
 		return current, nil
 	}
 	allowed := current
-	if p := with.policy.Plan(plan); p != nil {
+	if p := with.Policy.Plan(plan); p != nil {
 		allowed = slices.Concat(current, p.Abilities)
 	}
-	return grantable(plan, allowed, change.Value)
+	return Grantable(plan, allowed, change.Value)
 }

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -13,19 +12,15 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
-// registerPlans adds an operation that needs no store, so it works while the
+// servePlans adds an operation that needs no store, so it works while the
 // store fails. It is refused while the gate starts: the configuration may
 // still fail.
-func (s *server) registerPlans(router huma.API) {
-	huma.Register(router, operation(huma.Operation{
-		OperationID: "list-plans", Method: http.MethodGet, Path: "/tollgate/plans", Tags: []string{"plans"},
-		Summary:     "Show the plans, the endpoints and the time zone that the gate is configured with, and its day",
-		Description: "Only the configuration changes them, not this API.",
-	}), func(ctx context.Context, _ *struct{}) (*reply[api.Plans], error) {
-		if _, err := s.backend.Book(); errors.Is(err, store.ErrOpening) {
-			return nil, s.refuse(ctx, err)
+func (s *Server) servePlans() {
+	huma.Register(s.router, operation(api.ListPlans), func(ctx context.Context, _ *struct{}) (*reply[api.Plans], error) {
+		if _, err := s.Backend.Book(); errors.Is(err, store.ErrOpening) {
+			return nil, s.Refuse(ctx, err)
 		}
-		return &reply[api.Plans]{showPlans(s.backend.Policy(), s.backend.Now())}, nil
+		return &reply[api.Plans]{showPlans(s.Backend.Policy(), s.Backend.Now())}, nil
 	})
 }
 

@@ -19,15 +19,16 @@ import (
 // the way back is free.
 func TestRename(t *testing.T) {
 	t.Parallel()
-	g, c := introspector(t)
-	g.account(t, "acc_1", "starter")
-	first := g.issue(t, `{"name":"first","abilities":["convert"],"limits":[{"endpoint":"convert","period":"day","limit":9}]}`)
-	g.must(t, http.StatusOK, "PUT", limitsPath+"/convert/month", `{"limit":70}`)
-	g.take(t, "convert", 3)
+	g := newGate(t)
+	c := g.Client()
+	g.Account(t, "acc_1", "starter")
+	first := g.Issue(t, `{"name":"first","abilities":["convert"],"limits":[{"endpoint":"convert","period":"day","limit":9}]}`)
+	g.Must(t, http.StatusOK, "PUT", limitsPath+"/convert/month", `{"limit":70}`)
+	g.Take(t, "convert", 3)
 	if err := g.Opened().AddRefused(t.Context(), []store.Refused{{Day: g.Policy().Calendar.At(g.Now()).Day, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 2}}); err != nil {
 		t.Fatal(err)
 	}
-	census := g.must(t, http.StatusOK, "GET", "/tollgate/census", "")
+	census := g.Must(t, http.StatusOK, "GET", "/tollgate/census", "")
 
 	before, after := controltest.Config(), controltest.Config()
 	after.Endpoints[1].Name, after.Endpoints[1].Rename = "exchange", []string{"convert", "trade"}
@@ -49,29 +50,29 @@ func TestRename(t *testing.T) {
 	if got, want := g.limits(t), []string{"exchange month 70"}; !cmp.Equal(got, want) {
 		t.Errorf("got the overrides %q, want %q", got, want)
 	}
-	if got := g.used(t); got["exchange"] != 3 || got["convert"] != 0 {
+	if got := g.Used(t); got["exchange"] != 3 || got["convert"] != 0 {
 		t.Errorf("used %v", got)
 	}
 	refused, err := c.Refused(t.Context(), 1, "", "", 0)
 	if err != nil || len(refused.Refused) != 1 || refused.Refused[0].Endpoint != "exchange" {
 		t.Errorf("got the refused calls %+v, %v", refused, err)
 	}
-	if diff := cmp.Diff(census, g.must(t, http.StatusOK, "GET", "/tollgate/census", "")); diff != "" {
+	if diff := cmp.Diff(census, g.Must(t, http.StatusOK, "GET", "/tollgate/census", "")); diff != "" {
 		t.Errorf("the census has other names after the rename:\n%s", diff)
 	}
-	if got := g.ask(t, url.Values{"token": {first.Token}}).Body.String(); !strings.Contains(got, `"scope":"exchange"`) {
+	if got := g.Ask(t, url.Values{"token": {first.Token}}).Body.String(); !strings.Contains(got, `"scope":"exchange"`) {
 		t.Errorf("introspection: got %s", got)
 	}
 
 	// The older names are not those of today.
 	for _, old := range []string{"convert", "trade"} {
-		g.refused(t, http.StatusNotFound, "unknown_endpoint", "PUT", limitsPath+"/"+old+"/day", `{"limit":1}`)
-		g.refused(t, http.StatusNotFound, "not_found", "DELETE", limitsPath+"/"+old+"/month", "")
-		g.refused(t, http.StatusForbidden, "not_entitled", "POST", "/tollgate/accounts/acc_1/keys", fmt.Sprintf(`{"name":"x","abilities":[%q]}`, old))
+		g.Refused(t, http.StatusNotFound, "unknown_endpoint", "PUT", limitsPath+"/"+old+"/day", `{"limit":1}`)
+		g.Refused(t, http.StatusNotFound, "not_found", "DELETE", limitsPath+"/"+old+"/month", "")
+		g.Refused(t, http.StatusForbidden, "not_entitled", "POST", "/tollgate/accounts/acc_1/keys", fmt.Sprintf(`{"name":"x","abilities":[%q]}`, old))
 	}
-	second := g.issue(t, `{"name":"second","abilities":["exchange"],"limits":[{"endpoint":"exchange","period":"day","limit":8}]}`)
-	g.must(t, http.StatusOK, "PUT", limitsPath+"/exchange/day", `{"limit":60}`)
-	g.must(t, http.StatusOK, "PATCH", "/tollgate/accounts/acc_1/keys/"+first.ID, `{"name":"first again"}`)
+	second := g.Issue(t, `{"name":"second","abilities":["exchange"],"limits":[{"endpoint":"exchange","period":"day","limit":8}]}`)
+	g.Must(t, http.StatusOK, "PUT", limitsPath+"/exchange/day", `{"limit":60}`)
+	g.Must(t, http.StatusOK, "PATCH", "/tollgate/accounts/acc_1/keys/"+first.ID, `{"name":"first again"}`)
 	wantAbility("first again", "exchange", first.ID)
 	audit, err := c.Audit(t.Context(), client.AuditFilter{NewestFirst: true}, "", 3)
 	text, _ := json.Marshal(audit) // never fails

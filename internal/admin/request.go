@@ -32,16 +32,16 @@ func checkRequest(ctx huma.Context, next func(huma.Context)) {
 	}
 	_, refused := apierror.Negotiate(r.Header)
 	if refused == nil {
-		refused = checkQuery(r.URL.RawQuery)
+		refused = CheckQuery(r.URL.RawQuery)
 	}
 	var body []byte
 	if refused == nil && op.RequestBody != nil {
 		if refused = checkMediaType(r.Header); refused == nil {
-			body, refused = readBody(http.MaxBytesReader(w, r.Body, op.MaxBodyBytes-1))
+			body, refused = ReadBody(http.MaxBytesReader(w, r.Body, op.MaxBodyBytes-1))
 		}
 	}
 	if refused != nil {
-		send(w, r, refused)
+		Send(w, r, refused)
 		return
 	}
 	checked := *r
@@ -49,8 +49,8 @@ func checkRequest(ctx huma.Context, next func(huma.Context)) {
 	next(humago.NewContext(op, &checked, statusWriter{w}))
 }
 
-// send answers a request with a refusal.
-func send(w http.ResponseWriter, r *http.Request, refused *apierror.Error) {
+// Send answers a request with a refusal.
+func Send(w http.ResponseWriter, r *http.Request, refused *apierror.Error) {
 	apierror.CloseUnread(w, r)
 	// The client is gone if this fails; ignore the error.
 	_ = refused.Write(w)
@@ -70,20 +70,20 @@ func (w statusWriter) WriteHeader(status int) {
 // Unwrap returns the writer below, for http.ResponseController.
 func (w statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// checkQuery refuses a query that two parsers could read differently, and
+// CheckQuery refuses a query that two parsers could read differently, and
 // a parameter without a value, which huma ignores: a script whose variable
 // is empty must not reset the counts of all endpoints instead of one.
-func checkQuery(raw string) *apierror.Error {
+func CheckQuery(raw string) *apierror.Error {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
-		return invalidRequest("The query is malformed.")
+		return InvalidRequest("The query is malformed.")
 	}
 	for name, values := range query {
 		switch {
 		case len(values) > 1:
-			return invalidRequest(fmt.Sprintf("Duplicate query parameter %q.", shorten(name)))
+			return InvalidRequest(fmt.Sprintf("Duplicate query parameter %q.", Shorten(name)))
 		case values[0] == "":
-			return invalidRequest(fmt.Sprintf("The query parameter %q has no value.", shorten(name)))
+			return InvalidRequest(fmt.Sprintf("The query parameter %q has no value.", Shorten(name)))
 		}
 	}
 	return nil
@@ -99,7 +99,8 @@ func checkMediaType(header http.Header) *apierror.Error {
 		"The body must be application/json in UTF-8.")
 }
 
-func readBody(from io.Reader) ([]byte, *apierror.Error) {
+// ReadBody reads a body that is not too long.
+func ReadBody(from io.Reader) ([]byte, *apierror.Error) {
 	body, err := io.ReadAll(from)
 	var tooLong *http.MaxBytesError
 	switch {
@@ -107,16 +108,16 @@ func readBody(from io.Reader) ([]byte, *apierror.Error) {
 		return nil, apierror.New(http.StatusRequestEntityTooLarge, "body_too_large",
 			fmt.Sprintf("The body is longer than %d bytes.", tooLong.Limit))
 	case err != nil:
-		return nil, unreadable(err)
+		return nil, Unreadable(err)
 	}
 	return body, nil
 }
 
-// unreadable returns the refusal of a body that could not be read.
-func unreadable(err error) *apierror.Error {
+// Unreadable returns the refusal of a body that could not be read.
+func Unreadable(err error) *apierror.Error {
 	var network net.Error
 	if errors.As(err, &network) && network.Timeout() {
 		return apierror.New(http.StatusRequestTimeout, "request_timeout", "The body took too long to arrive.")
 	}
-	return invalidRequest("The body could not be read.")
+	return InvalidRequest("The body could not be read.")
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // restrict sets when a key expires, its limits and its addresses.
-func (with *session) restrict(key *store.Key, expires *time.Time, ttl string, limits []api.Limit, from []string) (err error) {
-	if key.ExpiresAt, err = with.expiry(expires, ttl); err != nil {
+func (with *Session) restrict(key *store.Key, expires *time.Time, ttl string, limits []api.Limit, from []string) (err error) {
+	if key.ExpiresAt, err = with.Expiry(expires, ttl); err != nil {
 		return err
 	}
 	if key.Limits, err = with.keyLimits(limits); err != nil {
@@ -27,9 +27,9 @@ func (with *session) restrict(key *store.Key, expires *time.Time, ttl string, li
 	return err
 }
 
-// expiry returns when a key expires that has a ttl from now or an explicit
+// Expiry returns when a key expires that has a ttl from now or an explicit
 // expiry: a zero time for never, if neither is set.
-func (with *session) expiry(explicit *time.Time, ttl string) (time.Time, error) {
+func (with *Session) Expiry(explicit *time.Time, ttl string) (time.Time, error) {
 	switch {
 	case explicit != nil && ttl != "":
 		return time.Time{}, errTwoExpiries
@@ -38,32 +38,32 @@ func (with *session) expiry(explicit *time.Time, ttl string) (time.Time, error) 
 		if err != nil {
 			return time.Time{}, invalidExpiry("The ttl is not a duration such as 90m, 720h or 30d, at most 36500d.")
 		}
-		return with.checkExpiry(round(with.now).Add(lifetime))
+		return with.CheckExpiry(Round(with.Now).Add(lifetime))
 	case explicit != nil:
-		return with.checkExpiry(*explicit)
+		return with.CheckExpiry(*explicit)
 	}
 	return time.Time{}, nil
 }
 
-// checkExpiry returns a time in UTC if it is in the future.
-func (with *session) checkExpiry(ends time.Time) (time.Time, error) {
+// CheckExpiry returns a time in UTC if it is in the future.
+func (with *Session) CheckExpiry(ends time.Time) (time.Time, error) {
 	switch {
-	case !ends.After(with.now):
+	case !ends.After(with.Now):
 		return ends, invalidExpiry("The expiry must be in the future: choose a later one.")
-	case ends.After(with.now.Add(calendar.MaxDuration)):
+	case ends.After(with.Now.Add(calendar.MaxDuration)):
 		return ends, invalidExpiry("The expiry must be within 100 years. Omit it for no expiry.")
 	}
 	return ends.UTC(), nil
 }
 
 // keyLimits checks the own limits of a key.
-func (with *session) keyLimits(requested []api.Limit) (limits []store.Limit, err error) {
+func (with *Session) keyLimits(requested []api.Limit) (limits []store.Limit, err error) {
 	for _, r := range requested {
 		limit := limitOf(r.Endpoint, r.Period)
 		limit.Max, limit.OfKey = r.Limit, true
 		switch {
 		case !with.hasEndpoint(r.Endpoint):
-			return nil, unknownEndpoint(http.StatusBadRequest, r.Endpoint)
+			return nil, UnknownEndpoint(http.StatusBadRequest, r.Endpoint)
 		case policy.CheckLimit(limit) != nil:
 			return nil, invalidPace(limit.Period)
 		case slices.ContainsFunc(limits, limit.Same):
@@ -79,7 +79,7 @@ func addresses(requested []string) (networks []netip.Prefix, err error) {
 	for _, text := range requested {
 		network, valid := parseNetwork(text)
 		if !valid {
-			return nil, invalidAddress(text)
+			return nil, InvalidAddress(text)
 		}
 		if !slices.Contains(networks, network) {
 			networks = append(networks, network)

@@ -24,10 +24,10 @@ func TestRotateKey(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			g := newGate(t)
-			g.account(t, "acc_1", "starter")
-			old := g.issue(t, `{"name":"ci","abilities":["convert"]}`)
+			g.Account(t, "acc_1", "starter")
+			old := g.Issue(t, `{"name":"ci","abilities":["convert"]}`)
 			g.Advance(time.Minute)
-			w := g.call(t, "POST", keysPath+"/"+old.ID+"/rotate", test.body)
+			w := g.Call(t, "POST", keysPath+"/"+old.ID+"/rotate", test.body)
 			var next api.IssuedKey
 			if err := json.Unmarshal(w.Body.Bytes(), &next); err != nil || w.Code != http.StatusCreated {
 				t.Fatalf("got %d %s", w.Code, w.Body)
@@ -40,17 +40,17 @@ func TestRotateKey(t *testing.T) {
 			if next.ID == old.ID || next.Token == old.Token {
 				t.Error("the new key is the old one")
 			}
-			if _, ok := g.opens(t, next.Token); !ok {
+			if _, ok := g.Opens(t, next.Token); !ok {
 				t.Error("the new token opens nothing")
 			}
 			if test.overlap > 0 {
 				g.Advance(test.overlap - time.Millisecond)
-				if _, ok := g.opens(t, old.Token); !ok {
+				if _, ok := g.Opens(t, old.Token); !ok {
 					t.Error("the old token ended before the overlap")
 				}
 				g.Advance(time.Millisecond)
 			}
-			if _, ok := g.opens(t, old.Token); ok {
+			if _, ok := g.Opens(t, old.Token); ok {
 				t.Error("the old token opens after the overlap")
 			}
 		})
@@ -60,18 +60,18 @@ func TestRotateKey(t *testing.T) {
 func TestRotateRefusals(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	key := g.issue(t, `{"name":"ci","ttl":"1h"}`)
+	g.Account(t, "acc_1", "starter")
+	key := g.Issue(t, `{"name":"ci","ttl":"1h"}`)
 	path := keysPath + "/" + key.ID + "/rotate"
 	for _, body := range []string{`{"overlap":"-1s"}`, `{"overlap":"soon"}`, `{"overlap":1}`, `{"overlap":""}`, `{"overlap":"36501d"}`, `{"overlap":"d"}`, `{"name":"x"}`, `[]`} {
-		g.refused(t, http.StatusBadRequest, "invalid_request", "POST", path, body)
+		g.Refused(t, http.StatusBadRequest, "invalid_request", "POST", path, body)
 	}
-	g.refused(t, http.StatusNotFound, "not_found", "POST", keysPath+"/key_unknown/rotate", "")
-	if _, ok := g.opens(t, key.Token); !ok {
+	g.Refused(t, http.StatusNotFound, "not_found", "POST", keysPath+"/key_unknown/rotate", "")
+	if _, ok := g.Opens(t, key.Token); !ok {
 		t.Error("a refused rotation ended the key")
 	}
 	g.Advance(time.Hour)
-	g.refused(t, http.StatusNotFound, "not_found", "POST", path, "")
+	g.Refused(t, http.StatusNotFound, "not_found", "POST", path, "")
 	if diff := cmp.Diff([]string{"ci"}, g.names(t, "")); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}

@@ -6,23 +6,24 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
 )
 
 var errUnauthenticated = apierror.New(http.StatusUnauthorized, "unauthenticated", "The control API needs the gate's secret as a Bearer token.").
 	WithHeader("WWW-Authenticate", `Bearer realm="tollgate"`)
 
-// public has the paths that need no secret for GET and HEAD.
-var public = map[string]bool{
-	LivePath:   true,
-	readyPath:  true,
-	keySetPath: true,
+// needless has the paths that need no secret for GET and HEAD.
+var needless = map[string]bool{
+	api.GetLiveness.Path:   true,
+	api.GetReadiness.Path:  true,
+	api.GetPublicKeys.Path: true,
 }
 
 // isPublic compares the path as the client sent it, so that no escaped path
 // is public.
 func isPublic(r *http.Request) bool {
-	return public[r.URL.EscapedPath()] && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+	return needless[r.URL.EscapedPath()] && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
 // RequireSecret passes requests for public paths, and requests with one of
@@ -30,18 +31,18 @@ func isPublic(r *http.Request) bool {
 // nothing.
 func RequireSecret(next http.Handler, secrets ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isPublic(r) && !haveCommon(secrets, []string{bearer(r)}) {
-			send(w, r, errUnauthenticated)
+		if !isPublic(r) && !HaveCommon(secrets, []string{Bearer(r)}) {
+			Send(w, r, errUnauthenticated)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// haveCommon tells whether a text that a client sent is one of the secrets. It
+// HaveCommon tells whether a text that a client sent is one of the secrets. It
 // compares digests in constant time: the time reveals neither a secret nor its
 // length. An empty secret is none.
-func haveCommon(secrets, sent []string) bool {
+func HaveCommon(secrets, sent []string) bool {
 	same := 0
 	for _, secret := range secrets {
 		want := sha256.Sum256([]byte(secret))
@@ -55,9 +56,9 @@ func haveCommon(secrets, sent []string) bool {
 	return same == 1
 }
 
-// bearer returns the Bearer token of a request, or "" unless it has exactly
+// Bearer returns the Bearer token of a request, or "" unless it has exactly
 // one Authorization field.
-func bearer(r *http.Request) string {
+func Bearer(r *http.Request) string {
 	fields := r.Header.Values("Authorization")
 	if len(fields) != 1 {
 		return ""

@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // Explanation is what a gate would answer to a request, and why.
 type Explanation struct {
@@ -43,4 +46,23 @@ type ExplainedLimit struct {
 	Remaining int64      `json:"remaining" doc:"What the limit still admits now."`
 	ResetsAt  *time.Time `json:"resets_at" doc:"When the period ends; null for a pace, which is refilled evenly."`
 	Refuses   bool       `json:"refuses" doc:"Whether the limit refuses the call."`
+}
+
+// Question is a request to explain. Only Method and Target are required.
+type Question struct {
+	Method  string `query:"method" required:"true" maxLength:"64" pattern:"^[!-~]+$" doc:"The method of the request."`
+	Target  string `query:"target" required:"true" maxLength:"8192" pattern:"^[!-~]+$" doc:"The path and query of the request, as a client writes it."`
+	Account string `query:"account" maxLength:"64" doc:"The account that calls. Without key: with a key that has all abilities of the plan and no restrictions."`
+	Key     string `query:"key" maxLength:"64" doc:"The id of the key that calls."`
+	From    string `query:"from" maxLength:"64" doc:"The address of the client, for a key with addresses."`
+	Cost    int64  `query:"cost" minimum:"1" maximum:"1000000000000000" default:"1" doc:"The number of elements in the body, for an endpoint whose cost it is."`
+}
+
+// Explain explains a request.
+var Explain = Operation[Question, Explanation]{
+	ID: "explain", Method: http.MethodGet, Path: "/tollgate/explain", Tag: "usage",
+	Summary: "Explain what the gate would answer to a request",
+	Description: "Each step of the gate, the answer, and what is left of each limit. It counts nothing. " +
+		"It assumes valid headers and a valid body. Without account and key, the request has no token.",
+	Errors: []int{http.StatusNotFound},
 }

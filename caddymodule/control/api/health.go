@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"strings"
 	"time"
 )
@@ -62,3 +63,17 @@ func (r Readiness) As(status Status, since time.Time) Readiness {
 	r.Status, r.Since = status, since.UTC().Truncate(time.Millisecond)
 	return r
 }
+
+// The operations for load balancers and supervisors. They need no secret.
+var (
+	GetLiveness = Operation[None, Liveness]{
+		ID: "get-liveness", Method: http.MethodGet, Path: "/tollgate/health/live", Tag: "health",
+		Summary:     "Tell that the process works",
+		Description: "Needs no secret. Always 200. Restart the process if it does not answer.",
+	}
+	GetReadiness = Operation[None, Readiness]{
+		ID: "get-readiness", Method: http.MethodGet, Path: "/tollgate/health/ready", Tag: "health",
+		Summary:     "Tell whether the gate can take calls",
+		Description: "Needs no secret. 503 while the gate starts or stops, and while its store does not work. Send no calls then.",
+	}
+)

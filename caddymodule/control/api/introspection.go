@@ -1,5 +1,7 @@
 package api
 
+import "net/http"
+
 // IntrospectionRequest is the form of a token introspection (RFC 7662).
 type IntrospectionRequest struct {
 	Token         string `json:"token" doc:"The token."`
@@ -18,4 +20,16 @@ type Introspection struct {
 	Iat       int64   `json:"iat,omitempty" doc:"When the key was created or imported, in seconds since 1970."`
 	TokenType string  `json:"token_type,omitempty" doc:"Bearer."`
 	Plan      string  `json:"plan,omitempty" doc:"The account's plan."`
+}
+
+// Introspect tells what a token may do.
+var Introspect = Operation[IntrospectionRequest, Introspection]{
+	ID: "introspect", Method: http.MethodPost, Path: "/tollgate/introspect", Tag: "introspection",
+	Summary: "Introspect a token (RFC 7662)",
+	Description: "Only on the control listener, and only with introspection_secret, which opens nothing else. " +
+		"The answer is {\"active\":false} for every token that the gate would refuse. It counts nothing.",
+	Errors: []int{
+		http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
+		http.StatusUnsupportedMediaType, http.StatusServiceUnavailable,
+	},
 }

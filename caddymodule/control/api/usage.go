@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // MaxUsageDays is the maximum number of days in the history of a
 // UsageDocument.
@@ -95,4 +98,19 @@ func (m Millis) MarshalText() ([]byte, error) {
 // MarshalJSON writes the instant as a string.
 func (m Millis) MarshalJSON() ([]byte, error) {
 	return m.UTC().AppendFormat(nil, `"`+millisLayout+`"`), nil
+}
+
+// UsageQuery asks for the usage of an account.
+type UsageQuery struct {
+	OfAccount
+	Days int `query:"days" minimum:"1" maximum:"90" doc:"Adds the history of this number of days, including today."`
+}
+
+const usagePath = accountPath + "/usage"
+
+// GetUsage shows the usage of an account.
+var GetUsage = Operation[UsageQuery, UsageDocument]{
+	ID: "get-usage", Method: http.MethodGet, Path: usagePath, Tag: "usage",
+	Summary:     "Show what an account used",
+	Description: "The same document as the usage endpoint of the gate, with the limits of all keys instead of one, and with a history if days is set.",
 }

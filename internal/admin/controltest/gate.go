@@ -23,7 +23,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/admin/health"
 	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
+	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/feature/portal"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -41,7 +43,7 @@ const Secret = "a-secret-of-at-least-32-characters"
 // machine, so a test's time must be ahead of that.
 var Start = time.Date(2126, 11, 20, 9, 0, 0, 0, time.UTC)
 
-// Gate is a admin.Backend. It is safe for concurrent use.
+// Gate is a feature.Gate. It is safe for concurrent use.
 type Gate struct {
 	opened  *storetest.Store
 	emitter *event.Emitter
@@ -241,7 +243,7 @@ var Site = url.URL{Scheme: "http", Host: "localhost:8080"}
 
 // Portal makes a link to Site.
 func (g *Gate) Portal(account string, now time.Time) (api.Portal, error) {
-	return admin.PortalLink(g.signer, &Site, account, now)
+	return portal.Link(g.signer, &Site, account, now)
 }
 
 // Watched returns true: the events wait for a webhook, and there is a unit for
@@ -303,17 +305,19 @@ func (g *Gate) Published() []Event {
 func (*Gate) FlushReports(context.Context) error { return nil }
 
 // Explain explains with a real gate over the store.
-func (g *Gate) Explain(ctx context.Context, question admin.Question) (api.Explanation, error) {
+func (g *Gate) Explain(ctx context.Context, question gate.Question) (api.Explanation, error) {
 	p := g.Policy()
 	asked := gate.New(gate.Options{
 		Reservations: gate.NewReservations(), Policy: p, Store: func() (gate.Store, error) { return g.opened.Renamed(p.Names), nil },
 		Now: g.Now, Logger: zap.NewNop(),
 	})
-	return asked.Explain(ctx, gate.Question(question))
+	return asked.Explain(ctx, question)
 }
 
 // InProcess returns the control API, which needs no secret.
-func (g *Gate) InProcess() http.Handler { return admin.New(g, slog.New(slog.NewTextHandler(g, nil))) }
+func (g *Gate) InProcess() http.Handler {
+	return feature.Handler(g, slog.New(slog.NewTextHandler(g, nil)))
+}
 
 // Handler returns the control API, behind Secret.
 func (g *Gate) Handler() http.Handler { return admin.RequireSecret(g.InProcess(), Secret) }
@@ -327,4 +331,4 @@ func (g *Gate) Serve(t testing.TB) string {
 	return server.URL
 }
 
-var _ admin.Backend = (*Gate)(nil)
+var _ feature.Gate = (*Gate)(nil)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"github.com/caddy-tollgate/tollgate/internal/calendar"
-	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -15,6 +13,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
 
 	"github.com/caddy-tollgate/tollgate/internal/feature/refused"
 	"github.com/caddy-tollgate/tollgate/internal/heaptest"

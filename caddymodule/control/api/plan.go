@@ -1,0 +1,48 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+)
+
+// Plans are the plans and endpoints of the configuration.
+type Plans struct {
+	Plans     []Plan     `json:"plans" nullable:"false" doc:"All plans, in the order of the configuration."`
+	Endpoints []Endpoint `json:"endpoints" nullable:"false" doc:"All endpoints, in the order of the configuration."`
+	Timezone  string     `json:"timezone" doc:"The IANA zone whose midnight ends days and months."`
+	Day       string     `json:"day" format:"date" doc:"The current day, in this zone and by the clock of the gate."`
+}
+
+// Plan has the limits of its accounts. A plan without endpoints gives no
+// access.
+type Plan struct {
+	Name       string            `json:"name"`
+	Limits     map[string]*int64 `json:"limits" doc:"Calls a day by endpoint; null without a limit of the day. An endpoint that is missing is not accessible."`
+	MoreLimits []Limit           `json:"more_limits" nullable:"false" doc:"The limits of other periods, and those of all endpoints together, in the order of the configuration."`
+}
+
+// Endpoint is one metered endpoint of the API behind the gate.
+type Endpoint struct {
+	Name       string  `json:"name"`
+	Method     string  `json:"method"`
+	Path       string  `json:"path" doc:"The path pattern, as Go's net/http.ServeMux writes it."`
+	Ability    string  `json:"ability" doc:"The ability that a token needs to call it."`
+	Cost       int64   `json:"cost" doc:"How much a call counts in each limit, unless cost_member says otherwise."`
+	CostHeader *string `json:"cost_header" doc:"The header of the answer that tells the cost; null if nothing does. Then cost is what a call reserves."`
+	CostMember *string `json:"cost_member" doc:"The member of the JSON body whose elements are the cost; null if cost is."`
+}
+
+// ListPlans shows the configuration of the gate.
+var ListPlans = Operation[None, Plans]{
+	ID: "list-plans", Method: http.MethodGet, Path: "/tollgate/plans", Tag: "plans",
+	Summary:     "Show the plans, the endpoints and the time zone that the gate is configured with, and its day",
+	Description: "Only the configuration changes them, not this API.",
+}
+
+// GetPublicKeys shows the keys that assertions are verified with.
+var GetPublicKeys = Operation[None, assertion.KeySet]{
+	ID: "get-public-keys", Method: http.MethodGet, Path: "/tollgate/jwks.json", Tag: "plans",
+	Summary:     "Show the public keys that a service verifies " + assertion.Header + " with",
+	Description: "A JWK Set (RFC 7517). The control listener serves it without the secret.",
+}

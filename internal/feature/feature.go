@@ -1,0 +1,44 @@
+// Package feature lists the capabilities of the gate beside its core. Each is a
+// folder, with what serves it, its commands and its tests. To leave one out, remove
+// its folder, its lines here, and what the compiler then finds.
+package feature
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/caddy-tollgate/tollgate/internal/admin"
+	"github.com/caddy-tollgate/tollgate/internal/feature/audit"
+	"github.com/caddy-tollgate/tollgate/internal/feature/bill"
+	"github.com/caddy-tollgate/tollgate/internal/feature/check"
+	"github.com/caddy-tollgate/tollgate/internal/feature/enrol"
+	"github.com/caddy-tollgate/tollgate/internal/feature/explain"
+	"github.com/caddy-tollgate/tollgate/internal/feature/introspect"
+	"github.com/caddy-tollgate/tollgate/internal/feature/portal"
+	"github.com/caddy-tollgate/tollgate/internal/feature/refused"
+	"github.com/caddy-tollgate/tollgate/internal/feature/report"
+)
+
+// Gate is what the capabilities ask of a gate.
+type Gate interface {
+	admin.Backend
+	explain.Gate
+	portal.Linker
+	refused.Flusher
+	report.Watched
+}
+
+// Handler returns the handler of the control API with all operations.
+func Handler(of Gate, logger *slog.Logger) http.Handler {
+	s := admin.NewServer(of, logger)
+	audit.Serve(s)
+	bill.Serve(s)
+	check.Serve(s)
+	enrol.Serve(s)
+	explain.Serve(s, of)
+	introspect.Serve(s)
+	portal.Serve(s, of)
+	refused.Serve(s, of)
+	report.Serve(s, of)
+	return s.Handler()
+}
