@@ -6,14 +6,19 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 var errEndedEarly = errors.New("the gate ended the backup early; its log says why")
 
+// backedUp is an operation of the admin endpoint alone.
+var backedUp = api.Operation[api.None, api.None]{Method: http.MethodPost, Path: "/tollgate/backup"}
+
 // BackedUp tells the gate that a Backup is complete and in a file, for its
 // metrics.
 func (c *Client) BackedUp(ctx context.Context) error {
-	_, err := call[none](ctx, c, http.MethodPost, "/backup", nil, nil)
+	_, err := call(ctx, c, backedUp, api.None{})
 	return err
 }
 
@@ -21,7 +26,7 @@ func (c *Client) BackedUp(ctx context.Context) error {
 // running gate sends one. A backup whose end is missing is invalid: package
 // backup verifies it.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
-	request, err := c.request(ctx, http.MethodGet, "/backup", nil, nil, "")
+	request, err := c.request(ctx, http.MethodGet, backedUp.Path, nil, "")
 	if err != nil {
 		return err
 	}

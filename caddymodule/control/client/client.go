@@ -16,6 +16,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -88,12 +89,9 @@ func New(base, secret string, options ...Option) (*Client, error) {
 // must not get the secret.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// none is the answer of a call without one.
-type none struct{}
-
-// call makes one call. It sends in as JSON unless it is nil.
-func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, in any) (out T, err error) {
-	got, err := c.send(ctx, method, path, query, in, maxAnswer)
+// call makes one call of an operation.
+func call[In, Out any](ctx context.Context, c *Client, row api.Operation[In, Out], in In) (out Out, err error) {
+	got, err := send(ctx, c, row, in, maxAnswer)
 	if err == nil {
 		err = got.decode(&out)
 	}
@@ -107,19 +105,23 @@ type answer struct {
 	body   []byte
 }
 
-// send sends a request and reads the response, whatever its status is. most is
-// the maximum size of the answer.
-func (c *Client) send(ctx context.Context, method, path string, query url.Values, in any, most int) (got answer, err error) {
+// send sends the request of an operation and reads the response, whatever its
+// status is. most is the maximum size of the answer.
+func send[In, Out any](ctx context.Context, c *Client, row api.Operation[In, Out], in In, most int) (got answer, err error) {
+	target, content, err := write(row.Path, in)
+	if err != nil {
+		return got, err
+	}
 	var body io.Reader
 	mediaType := ""
-	if in != nil {
-		text, err := json.Marshal(in)
+	if content != nil {
+		text, err := json.Marshal(content)
 		if err != nil {
 			return got, fmt.Errorf("encoding the request: %w", err)
 		}
 		body, mediaType = bytes.NewReader(text), jsonType
 	}
-	request, err := c.request(ctx, method, path, query, body, mediaType)
+	request, err := c.request(ctx, row.Method, target, body, mediaType)
 	if err != nil {
 		return got, err
 	}
@@ -153,7 +155,7 @@ func (a answer) is(mediaTypes ...string) bool {
 // decode reads an answer. Another server at the address can answer anything
 // with 200.
 func (a answer) decode(out any) error {
-	_, empty := out.(*none)
+	_, empty := out.(*api.None)
 	switch {
 	case a.status >= http.StatusBadRequest:
 		return a.refusal()
@@ -162,71 +164,15 @@ func (a answer) decode(out any) error {
 	case empty, a.status >= http.StatusMultipleChoices, !a.is(jsonType, assertion.KeySetType):
 		return a.other()
 	}
-	if err := json.Unmarshal(a.body, out); err != nil || !isAnswer(out) {
+	if err := json.Unmarshal(a.body, out); err != nil || !isComplete(reflect.ValueOf(out).Elem()) {
 		return a.other()
 	}
 	return nil
 }
 
-// isAnswer tells whether an answer has the members that a gate always sends.
-// Another server can answer with JSON too, some with what they were sent.
-func isAnswer(out any) bool {
-	switch out := out.(type) {
-	case *api.Account:
-		return out.Account != ""
-	case *api.FoundKey:
-		return out.Key.ID != ""
-	case *api.AccountPage:
-		return out.Accounts != nil
-	case *api.AuditPage:
-		return out.Audit != nil
-	case *api.Census:
-		return out.Plans != nil && out.Abilities != nil && out.Endpoints != nil
-	case *api.Explanation:
-		return out.Steps != nil
-	case *api.IssuedKey:
-		return out.ID != "" && out.Token != ""
-	case *api.Key:
-		return out.ID != ""
-	case *api.KeyList:
-		return out.Keys != nil
-	case *api.Override:
-		return out.Endpoint != ""
-	case *api.OverrideList:
-		return out.Limits != nil
-	case *api.Plans:
-		return out.Plans != nil
-	case *api.Readiness:
-		return out.Status != ""
-	case *api.RefusedPage:
-		return out.Refused != nil
-	case *api.Credit:
-		return out.Account != ""
-	case *api.UsageCounts:
-		return out.Counts != nil
-	case *api.UsageDocument:
-		return out.Account != ""
-	case *api.Portal:
-		return out.URL != ""
-	case *api.Summary:
-		return out.Days != nil && out.Nearest != nil && out.MostRefused != nil
-	case *api.UsageTop:
-		return out.Busiest != nil && out.Nearest != nil
-	case *assertion.KeySet:
-		return out.Keys != nil
-	case *json.RawMessage: // a document
-		return bytes.HasPrefix(*out, []byte(`{"account":{`))
-	}
-	return false
-}
-
 // request returns a request with a body of a media type, or without one.
-func (c *Client) request(ctx context.Context, method, path string, query url.Values, body io.Reader, mediaType string) (*http.Request, error) {
-	target := c.base + "/tollgate" + path
-	if len(query) > 0 {
-		target += "?" + query.Encode()
-	}
-	request, err := http.NewRequestWithContext(ctx, method, target, body)
+func (c *Client) request(ctx context.Context, method, target string, body io.Reader, mediaType string) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.base+target, body)
 	if err != nil {
 		return nil, fmt.Errorf("building the request: %w", err)
 	}

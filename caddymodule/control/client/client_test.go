@@ -17,7 +17,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
-	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 func connect(t *testing.T, base, secret string, options ...client.Option) *client.Client {
@@ -78,7 +77,7 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 		"ChangeKey invalid_name":      func() (any, error) { return c.ChangeKey(ctx, "acc_1", "key_x", api.KeyChange{Name: api.To("")}) },
 		"RotateKey invalid_request":   func() (any, error) { return c.RotateKey(ctx, "acc_1", "key_x", api.Rotation{Overlap: "-1s"}) },
 		"RevokeKey not_found":         func() (any, error) { return nil, c.RevokeKey(ctx, "acc_1", "?x=/") },
-		"FindKey not_found":           func() (any, error) { return c.FindKey(ctx, token.Hash{}) },
+		"FindKey not_found":           func() (any, error) { return c.FindKey(ctx, strings.Repeat("0", 64)) },
 		"EndLogins":                   func() (any, error) { return nil, c.EndLogins(ctx, "acc_1") },
 		"SetLimit":                    func() (any, error) { return c.SetLimit(ctx, "acc_1", api.All, "month", api.OverrideRequest{}) },
 		"SetLimit unknown_endpoint":   func() (any, error) { return c.SetLimit(ctx, "acc_1", "other", "day", api.OverrideRequest{}) },
@@ -109,7 +108,7 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 		"TopUsage": func() (any, error) { return c.TopUsage(ctx, 3, 3) },
 		"Summary":  func() (any, error) { return c.Summary(ctx) },
 		"Explain not_found": func() (any, error) {
-			return c.Explain(ctx, client.Question{Method: "GET", Target: "/", Account: "acc_2"})
+			return c.Explain(ctx, api.Question{Method: "GET", Target: "/", Account: "acc_2"})
 		},
 	}
 }

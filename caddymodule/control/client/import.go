@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"sync/atomic"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -21,22 +20,22 @@ import (
 // If it returns another error, accounts may be changed; the same lines can be
 // sent again.
 func (c *Client) ImportAccounts(ctx context.Context, lines io.Reader, each func(api.LineResult) error) error {
-	return c.importLines(ctx, "/accounts", nil, lines, each)
+	return c.importLines(ctx, api.ImportAccounts.Path, lines, each)
 }
 
 // ImportKeys creates the keys in lines, each an api.KeyLine as JSON, as
 // ImportAccounts does with accounts. A dry run changes nothing.
 func (c *Client) ImportKeys(ctx context.Context, lines io.Reader, dryRun bool, each func(api.LineResult) error) error {
-	query := url.Values{}
+	target := api.ImportKeys.Path
 	if dryRun {
-		query.Set("dry_run", "true")
+		target += "?dry_run=true"
 	}
-	return c.importLines(ctx, "/keys", query, lines, each)
+	return c.importLines(ctx, target, lines, each)
 }
 
-func (c *Client) importLines(ctx context.Context, path string, query url.Values, lines io.Reader, each func(api.LineResult) error) error {
+func (c *Client) importLines(ctx context.Context, target string, lines io.Reader, each func(api.LineResult) error) error {
 	source := &sourceReader{Reader: lines}
-	request, err := c.request(ctx, http.MethodPost, path, query, source, api.LinesType)
+	request, err := c.request(ctx, http.MethodPost, target, source, api.LinesType)
 	if err != nil {
 		return err
 	}

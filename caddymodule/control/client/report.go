@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
@@ -14,18 +12,18 @@ import (
 
 // Plans returns the plans and endpoints of the configuration.
 func (c *Client) Plans(ctx context.Context) (api.Plans, error) {
-	return call[api.Plans](ctx, c, http.MethodGet, "/plans", nil, nil)
+	return call(ctx, c, api.ListPlans, api.None{})
 }
 
 // PublicKeys returns the keys that verify assertions.
 func (c *Client) PublicKeys(ctx context.Context) (assertion.KeySet, error) {
-	return call[assertion.KeySet](ctx, c, http.MethodGet, "/jwks.json", nil, nil)
+	return call(ctx, c, api.GetPublicKeys, api.None{})
 }
 
 // Readiness tells whether the gate can take calls. It returns no error for a
 // gate that cannot. It needs no secret.
 func (c *Client) Readiness(ctx context.Context) (state api.Readiness, err error) {
-	got, err := c.send(ctx, http.MethodGet, "/health/ready", nil, nil, maxAnswer)
+	got, err := send(ctx, c, api.GetReadiness, api.None{}, maxAnswer)
 	if err != nil {
 		return state, err
 	}
@@ -38,31 +36,31 @@ func (c *Client) Readiness(ctx context.Context) (state api.Readiness, err error)
 // Usage returns the usage of an account, with a history of up to
 // api.MaxUsageDays days; 0 for none.
 func (c *Client) Usage(ctx context.Context, account string, days int) (api.UsageDocument, error) {
-	return ofAccount[api.UsageDocument](ctx, c, http.MethodGet, account, "/usage", pageQuery("", 0, "days", number(days)), nil)
+	return call(ctx, c, api.GetUsage, api.UsageQuery{OfAccount: of(account), Days: days})
 }
 
 // ResetUsage gives all calls of today back, of one endpoint, or of all if endpoint
 // is empty. The reason is for the audit log.
 func (c *Client) ResetUsage(ctx context.Context, account, endpoint, reason string) error {
-	_, err := ofAccount[none](ctx, c, http.MethodDelete, account, "/usage", pageQuery("", 0, "endpoint", endpoint, "reason", reason), nil)
+	_, err := call(ctx, c, api.ResetUsage, api.ResetQuery{OfAccount: of(account), Endpoint: endpoint, Reason: reason})
 	return err
 }
 
 // Credit gives calls back. A request that is repeated with the same ID gives
 // nothing back again: it returns what the first one gave.
 func (c *Client) Credit(ctx context.Context, account string, credit api.CreditRequest) (api.Credit, error) {
-	return ofAccount[api.Credit](ctx, c, http.MethodPost, account, "/credits", nil, credit)
+	return call(ctx, c, api.CreditUsage, api.CreditCreation{OfAccount: of(account), Body: credit})
 }
 
 // Summary returns what all accounts called and what was refused.
 func (c *Client) Summary(ctx context.Context) (api.Summary, error) {
-	return call[api.Summary](ctx, c, http.MethodGet, "/summary", nil, nil)
+	return call(ctx, c, api.ShowSummary, api.None{})
 }
 
 // Note adds a change that was made outside the gate to the audit log. The error
 // for an unknown account is api.ErrNotFound.
 func (c *Client) Note(ctx context.Context, account, action string) error {
-	_, err := ofAccount[none](ctx, c, http.MethodPost, account, "/audit", nil, api.Note{Action: action})
+	_, err := call(ctx, c, api.AddNote, api.NoteAddition{OfAccount: of(account), Body: api.Note{Action: action}})
 	return err
 }
 
@@ -93,19 +91,18 @@ func (c *Client) Audit(ctx context.Context, filter AuditFilter, after string, li
 			}
 		}
 	}
-	query := pageQuery(after, limit, "account", filter.Account, "actor", filter.Actor, "since", filter.Since, "until", filter.Until)
+	query := api.AuditQuery{Account: filter.Account, Actor: filter.Actor, Since: filter.Since, Until: filter.Until, After: after, Limit: limit}
 	if filter.NewestFirst {
-		query.Set("order", "desc")
+		query.Order = "desc"
 	}
-	return call[api.AuditPage](ctx, c, http.MethodGet, "/audit", query, nil)
+	return call(ctx, c, api.ListAudit, query)
 }
 
 // Refused returns up to limit rows of the calls that were refused in the last
 // days, up to api.MaxRefusedDays, of all accounts or of one. Days 0 and limit
 // 0 are the defaults of the gate.
 func (c *Client) Refused(ctx context.Context, days int, account, after string, limit int) (api.RefusedPage, error) {
-	query := pageQuery(after, limit, "account", account, "days", number(days))
-	return call[api.RefusedPage](ctx, c, http.MethodGet, "/refused", query, nil)
+	return call(ctx, c, api.ListRefused, api.RefusedQuery{Days: days, Account: account, After: after, Limit: limit})
 }
 
 // maxCounts is the maximum size of a page of counts, in bytes. It has all rows of
@@ -115,11 +112,11 @@ const maxCounts = 1 << 30
 // Counts returns what up to limit accounts called in a period, those after an
 // account. The period is a day such as 2026-11-20, or a month such as 2026-11.
 func (c *Client) Counts(ctx context.Context, period, after string, limit int) (page api.UsageCounts, err error) {
-	name := "day"
+	query := api.CountsQuery{Day: period, After: after, Limit: limit}
 	if len(period) == len("2026-11") {
-		name = "month"
+		query.Day, query.Month = "", period
 	}
-	got, err := c.send(ctx, http.MethodGet, "/usage/counts", pageQuery(after, limit, name, period), nil, maxCounts)
+	got, err := send(ctx, c, api.ListCounts, query, maxCounts)
 	if err == nil {
 		err = got.decode(&page)
 	}
@@ -129,50 +126,17 @@ func (c *Client) Counts(ctx context.Context, period, after string, limit int) (p
 // TopUsage returns the busiest accounts of the last days, and those nearest
 // to a limit, up to limit of each. Zeros are the defaults of the gate.
 func (c *Client) TopUsage(ctx context.Context, days, limit int) (api.UsageTop, error) {
-	return call[api.UsageTop](ctx, c, http.MethodGet, "/usage/top", pageQuery("", limit, "days", number(days)), nil)
+	return call(ctx, c, api.ShowTop, api.TopQuery{Days: days, Limit: limit})
 }
 
 // Census returns what all accounts need of a configuration.
 func (c *Client) Census(ctx context.Context) (api.Census, error) {
-	return call[api.Census](ctx, c, http.MethodGet, "/census", nil, nil)
-}
-
-// Question is a request to explain. Only Method and Target are required.
-type Question struct {
-	Method, Target string
-	Account, Key   string
-	// From is the address of the client.
-	From string
-	// Cost is the number of elements in the body, for endpoints with
-	// cost json. 0 means 1.
-	Cost int64
+	return call(ctx, c, api.ShowCensus, api.None{})
 }
 
 // Explain tells what the gate would answer to a request. It counts nothing.
 // The error for an unknown account is api.ErrNotFound, and for an unknown key
 // api.ErrNoKey.
-func (c *Client) Explain(ctx context.Context, q Question) (api.Explanation, error) {
-	query := pageQuery("", 0, "method", q.Method, "target", q.Target, "account", q.Account, "key", q.Key, "from", q.From, "cost", number(q.Cost))
-	return call[api.Explanation](ctx, c, http.MethodGet, "/explain", query, nil)
-}
-
-// pageQuery returns the query of a page and of further names and values. Those
-// without a value have the default of the gate.
-func pageQuery(after string, limit int, more ...string) url.Values {
-	query := url.Values{}
-	more = append(more, "after", after, "limit", number(limit))
-	for i := 0; i < len(more); i += 2 {
-		if more[i+1] != "" {
-			query.Set(more[i], more[i+1])
-		}
-	}
-	return query
-}
-
-// number formats a number, and 0 as no value.
-func number[N int | int64](n N) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatInt(int64(n), 10)
+func (c *Client) Explain(ctx context.Context, q api.Question) (api.Explanation, error) {
+	return call(ctx, c, api.Explain, q)
 }

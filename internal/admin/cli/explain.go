@@ -18,7 +18,7 @@ import (
 const maxCost = 1_000_000_000_000_000
 
 func (t *tool) explain() *cobra.Command {
-	var q client.Question
+	var q api.Question
 	c := &cobra.Command{
 		Use: "explain <method> <target>", Short: "Explains what the gate would answer to a request", Args: misuse.Arguments(2),
 		Long:    "Explains what the gate would answer to a request: each step, the answer, and what is left of each limit. It counts nothing.",

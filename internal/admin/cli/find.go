@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +42,7 @@ func (t *tool) findKey() *cobra.Command {
 			}
 			return query(t, func(ctx context.Context, gate *client.Client, _ []string) (found api.FoundKey, err error) {
 				for _, hash := range hashes {
-					if found, err = gate.FindKey(ctx, hash); !errors.Is(err, api.ErrNotFound) {
+					if found, err = gate.FindKey(ctx, hex.EncodeToString(hash[:])); !errors.Is(err, api.ErrNotFound) {
 						return found, err
 					}
 				}

@@ -141,7 +141,7 @@ func (s *site) explain(ctx context.Context, f fields) (found api.Explanation, er
 	ctx, cancel := account.OfCall(ctx)
 	defer cancel()
 	field := func(name string) string { return strings.TrimSpace(f.Get(name)) }
-	q := client.Question{Method: field("method"), Target: field("target"), Key: field("key")}
+	q := api.Question{Method: field("method"), Target: field("target"), Key: field("key")}
 	if _, err := url.ParseRequestURI(q.Target); err != nil || strings.Contains(q.Target, " ") {
 		return found, mistake("Path: enter the path and the query of a request, such as /api/rates?base=EUR.")
 	}
