@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
+	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/internal/terminal"
 )
@@ -34,7 +35,7 @@ to standard error, and exits with status 1. Exits with status 2 if the command
 line is invalid.`,
 		CobraFunc: func(c *cobra.Command) {
 			c.AddCommand(terminal.Manpage())
-			cli.Add(c, AdminClient)
+			cli.Add(c, AdminClient, feature.Commands)
 			c.AddCommand(backupCommand(), restoreCommand(), checkCommand())
 			ExitOnMisuse(c)
 		},

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
+	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/store/redisstore/redistest"
 )
 
@@ -309,7 +310,7 @@ func TestCommands(t *testing.T) {
 			}
 			found++
 			root := &cobra.Command{Use: "tollgate"}
-			cli.Add(root, func(string) (*client.Client, error) { return nil, nil })
+			cli.Add(root, func(string) (*client.Client, error) { return nil, nil }, feature.Commands)
 			command, rest, err := root.Find(strings.Fields(text))
 			if err == nil {
 				err = command.ParseFlags(rest)

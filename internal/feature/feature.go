@@ -7,7 +7,10 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/spf13/cobra"
+
 	"github.com/caddy-tollgate/tollgate/internal/admin"
+	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/feature/audit"
 	"github.com/caddy-tollgate/tollgate/internal/feature/bill"
 	"github.com/caddy-tollgate/tollgate/internal/feature/check"
@@ -41,4 +44,15 @@ func Handler(of Gate, logger *slog.Logger) http.Handler {
 	refused.Serve(s, of)
 	report.Serve(s, of)
 	return s.Handler()
+}
+
+// Commands adds the commands of all capabilities.
+func Commands(t *cli.Tool, parent *cobra.Command) {
+	audit.Commands(t, parent)
+	bill.Commands(t, parent)
+	enrol.Commands(t, parent)
+	explain.Commands(t, parent)
+	portal.Commands(t, parent)
+	refused.Commands(t, parent)
+	report.Commands(t, parent)
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	gatecli "github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/internal/terminal"
@@ -37,7 +36,7 @@ link, or error, or skipped if the account has a password. A repeated line makes 
 new link. An error does not stop the other lines; then the status is 1.`, account.InviteLifetime/(24*time.Hour)),
 		Args: misuse.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			lines, err := gatecli.OpenLines(c, args[0])
+			lines, err := terminal.OpenLines(c, args[0])
 			if err != nil {
 				return err
 			}

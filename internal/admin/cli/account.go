@@ -14,12 +14,12 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/terminal"
 )
 
-func (t *tool) setAccount() *cobra.Command {
+func (t *Tool) setAccount() *cobra.Command {
 	var plan, label string
 	var disabled, create, known bool
 	c := &cobra.Command{
 		Use: "set <account>", SuggestFor: []string{"create", "add", "new", "change", "update", "set-plan", "enable", "disable"}, Short: "Creates or changes an account", Args: misuse.Arguments(1),
-		ValidArgsFunction: t.complete(accounts),
+		ValidArgsFunction: t.Complete(Accounts),
 		Long: "Creates an account, or changes only what the flags set. A new account is on plan free and enabled. " +
 			"The command refuses to create an account with an id such as upstream makes, acc_ and 20 letters or digits, because that is probably a typing error. " +
 			"With --create, <account> is an id and no label, and the command creates any account. " +
@@ -30,11 +30,11 @@ func (t *tool) setAccount() *cobra.Command {
 	c.Flags().BoolVar(&disabled, "disabled", false, "Refuse the account's tokens")
 	c.Flags().StringVar(&label, "label", "", "A text for people, such as an e-mail address; empty removes it")
 	c.Flags().BoolVar(&create, "create", false, "Take <account> for an id, and create the account if there is none")
-	t.completeFlag(c, "plan", plans)
+	t.CompleteFlag(c, "plan", plans)
 	c.MarkFlagsOneRequired("plan", "disabled", "label")
-	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (account api.Account, err error) {
+	c.RunE = Query(t, func(ctx context.Context, gate *client.Client, args []string) (account api.Account, err error) {
 		var id string
-		if id, known, err = resolve(ctx, gate, args[0], create); err != nil {
+		if id, known, err = Resolve(ctx, gate, args[0], create); err != nil {
 			return account, err
 		}
 		if !known && !create && api.LooksMade(id) {
@@ -58,12 +58,12 @@ func (t *tool) setAccount() *cobra.Command {
 		if known {
 			done = "Changed "
 		}
-		row(table, done+account.Account+".")
+		Row(table, done+account.Account+".")
 	})
 	return c
 }
 
-func (t *tool) listAccounts() *cobra.Command {
+func (t *Tool) listAccounts() *cobra.Command {
 	var filter client.AccountFilter
 	var disabled bool
 	c := &cobra.Command{
@@ -73,9 +73,9 @@ func (t *tool) listAccounts() *cobra.Command {
 	c.Flags().StringVar(&filter.Plan, "plan", "", "List the accounts of this plan only")
 	c.Flags().StringVar(&filter.Search, "search", "", "List the accounts with this text in their id or label, in upper or lower case, or with a token that ends with these 4 characters")
 	c.Flags().BoolVar(&disabled, "disabled", false, "List disabled accounts only; --disabled=false lists the others")
-	t.completeFlag(c, "plan", plans)
-	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AccountPage, error) {
-		if err := notEmpty(c, "plan", "search"); err != nil {
+	t.CompleteFlag(c, "plan", plans)
+	c.RunE = Query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AccountPage, error) {
+		if err := NotEmpty(c, "plan", "search"); err != nil {
 			return api.AccountPage{}, err
 		}
 		if c.Flags().Changed("disabled") {
@@ -92,75 +92,58 @@ func (t *tool) listAccounts() *cobra.Command {
 		return api.AccountPage{Accounts: accounts}, err
 	}, func(table io.Writer, page api.AccountPage) {
 		showAccounts(table, page.Accounts)
-		end(table, len(page.Accounts))
+		End(table, len(page.Accounts))
 	})
 	return c
 }
 
-func (t *tool) showAccount() *cobra.Command {
+func (t *Tool) showAccount() *cobra.Command {
 	var raw bool
 	c := &cobra.Command{
 		Use: "show <account>", Short: "Shows one account", Args: misuse.Arguments(1),
-		ValidArgsFunction: t.complete(accounts),
+		ValidArgsFunction: t.Complete(Accounts),
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "Print what the store has of the account, as JSON: with its keys and login tokens, and the hashes of tokens")
-	show := query(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
+	show := Query(t, OfAccount(func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
 		return gate.Account(ctx, args[0])
 	}), showAccount)
-	document := ofAccount(func(ctx context.Context, gate *client.Client, args []string) (json.RawMessage, error) {
+	document := OfAccount(func(ctx context.Context, gate *client.Client, args []string) (json.RawMessage, error) {
 		return gate.Document(ctx, args[0])
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !raw {
 			return show(c, args)
 		}
-		stored, err := call(t, c, args, document)
+		stored, err := Call(t, c, args, document)
 		if err != nil {
 			return err
 		}
-		return printJSON(c.OutOrStdout(), stored)
+		return PrintJSON(c.OutOrStdout(), stored)
 	}
 	return c
 }
 
-func (t *tool) linkAccount() *cobra.Command {
-	c := &cobra.Command{
-		Use: "link <account>", SuggestFor: []string{"portal"}, Short: "Makes a link that signs a person in to the web pages of an account", Args: misuse.Arguments(1),
-		ValidArgsFunction: t.complete(accounts),
-		Long: "Prints a link that opens Settings and My usage of the account, without an e-mail and a password. It works once, for 5 minutes. " +
-			"Send it only to a person who may see the account. The audit log has that it was made.",
-		Example: "caddy tollgate account link acc_1 --reason 'lost password'",
-	}
-	c.RunE = query(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.Portal, error) {
-		return gate.Portal(ctx, args[0])
-	}), func(table io.Writer, link api.Portal) {
-		c.PrintErrln("The link works once, until " + moment(link.ExpiresAt) + ".")
-		row(table, link.URL)
-	})
-	return c
-}
-
-func (t *tool) deleteAccount() *cobra.Command {
+func (t *Tool) deleteAccount() *cobra.Command {
 	c := &cobra.Command{
 		Use: "delete <account>", SuggestFor: []string{"remove", "rm"}, Short: "Deletes an account with all its tokens", Args: misuse.Arguments(1),
-		ValidArgsFunction: t.complete(accounts),
+		ValidArgsFunction: t.Complete(Accounts),
 		Long:              "Deletes an account with all its tokens. Its counts stay in bills. On a terminal it asks first, unless --yes is set.",
 	}
 	ask := terminal.Ask(c)
-	run := perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
-		return "Deleted " + plain(args[0]) + ".", gate.DeleteAccount(ctx, args[0])
+	run := Perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
+		return "Deleted " + Plain(args[0]) + ".", gate.DeleteAccount(ctx, args[0])
 	})
-	find := ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
+	find := OfAccount(func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
 		return gate.Account(ctx, args[0])
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
-		account, err := call(t, c, args, find)
+		account, err := Call(t, c, args, find)
 		if err != nil {
 			return err
 		}
 		name := account.Account
 		if account.Label != "" {
-			name += " (" + plain(account.Label) + ")"
+			name += " (" + Plain(account.Label) + ")"
 		}
 		if err := ask("Delete account %s with its keys?", name); err != nil {
 			return err
@@ -175,12 +158,12 @@ func showAccount(table io.Writer, account api.Account) {
 }
 
 func showAccounts(table io.Writer, accounts []api.Account) {
-	row(table, "ACCOUNT", "PLAN", "STATE", "CREATED", "LABEL")
+	Row(table, "ACCOUNT", "PLAN", "STATE", "CREATED", "LABEL")
 	for _, a := range accounts {
 		state := "active"
 		if a.Disabled {
 			state = "disabled"
 		}
-		row(table, a.Account, a.Plan, state, moment(a.CreatedAt), cmp.Or(a.Label, none))
+		Row(table, a.Account, a.Plan, state, Moment(a.CreatedAt), cmp.Or(a.Label, None))
 	}
 }

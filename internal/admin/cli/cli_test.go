@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
+	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
@@ -43,7 +44,7 @@ func (s *shell) run(t *testing.T, args ...string) (stdout, stderr string, err er
 			return nil, errors.New("no such address: " + address)
 		}
 		return client.New(s.base, controltest.Secret)
-	})
+	}, feature.Commands)
 	var out, complaints bytes.Buffer
 	root.SetIn(strings.NewReader(s.input))
 	root.SetOut(&out)

@@ -23,8 +23,8 @@ const (
 // has typed, after the arguments args.
 type offer func(ctx context.Context, gate *client.Client, args []string, typed string) ([]cobra.Completion, error)
 
-// complete returns the completion of arguments: one offer for each.
-func (t *tool) complete(offers ...offer) cobra.CompletionFunc {
+// Complete returns the completion of arguments: one offer for each.
+func (t *Tool) Complete(offers ...offer) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) >= len(offers) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -33,8 +33,8 @@ func (t *tool) complete(offers ...offer) cobra.CompletionFunc {
 	}
 }
 
-// completeFlag completes the value of a flag.
-func (t *tool) completeFlag(c *cobra.Command, flag string, of offer) {
+// CompleteFlag completes the value of a flag.
+func (t *Tool) CompleteFlag(c *cobra.Command, flag string, of offer) {
 	// The name of the flag is known, so this cannot fail.
 	_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return t.ask(c, of, args, typed)
@@ -43,8 +43,8 @@ func (t *tool) completeFlag(c *cobra.Command, flag string, of offer) {
 
 // ask offers nothing if no gate answers: a message would disturb the line that
 // the operator types.
-func (t *tool) ask(c *cobra.Command, of offer, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	gate, err := t.connect(t.address)
+func (t *Tool) ask(c *cobra.Command, of offer, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	gate, err := t.Connect()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -57,42 +57,42 @@ func (t *tool) ask(c *cobra.Command, of offer, args []string, typed string) ([]c
 	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, typed) }), cobra.ShellCompDirectiveNoFileComp
 }
 
-// oneFile completes a command whose only argument is a file.
-func oneFile(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// OneFile completes a command whose only argument is a file.
+func OneFile(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// accounts offers the ids that follow what is typed, but for an e-mail address:
+// Accounts offers the ids that follow what is typed, but for an e-mail address:
 // it must not be in a URL, because access logs have URLs.
-func accounts(ctx context.Context, gate *client.Client, _ []string, typed string) (words []cobra.Completion, err error) {
+func Accounts(ctx context.Context, gate *client.Client, _ []string, typed string) (words []cobra.Completion, err error) {
 	if strings.Contains(typed, "@") {
 		return nil, nil
 	}
 	// The page begins after what is typed, which can be an account too.
 	if api.ValidAccount(typed) {
 		if account, err := gate.Account(ctx, typed); err == nil {
-			words = append(words, cobra.CompletionWithDesc(account.Account, plain(account.Label)))
+			words = append(words, cobra.CompletionWithDesc(account.Account, Plain(account.Label)))
 		}
 	}
 	page, err := gate.Accounts(ctx, typed, maxOffers)
 	for _, account := range page.Accounts {
-		words = append(words, cobra.CompletionWithDesc(account.Account, plain(account.Label)))
+		words = append(words, cobra.CompletionWithDesc(account.Account, Plain(account.Label)))
 	}
 	return words, err
 }
 
-// keys offers the live keys of the account in the first argument.
-func keys(ctx context.Context, gate *client.Client, args []string, _ string) (words []cobra.Completion, err error) {
-	id, err := accountOf(ctx, gate, args[0])
+// Keys offers the live keys of the account in the first argument.
+func Keys(ctx context.Context, gate *client.Client, args []string, _ string) (words []cobra.Completion, err error) {
+	id, err := AccountOf(ctx, gate, args[0])
 	if err != nil {
 		return nil, err
 	}
 	all, err := gate.Keys(ctx, id, client.KeyFilter{})
 	for _, key := range all {
-		words = append(words, cobra.CompletionWithDesc(key.ID, plain(key.Name)))
+		words = append(words, cobra.CompletionWithDesc(key.ID, Plain(key.Name)))
 	}
 	return words, err
 }
@@ -105,17 +105,17 @@ func plans(ctx context.Context, gate *client.Client, _ []string, _ string) (word
 	return words, err
 }
 
-func endpoints(ctx context.Context, gate *client.Client, _ []string, _ string) (words []cobra.Completion, err error) {
+func Endpoints(ctx context.Context, gate *client.Client, _ []string, _ string) (words []cobra.Completion, err error) {
 	config, err := gate.Plans(ctx)
 	for _, endpoint := range config.Endpoints {
-		words = append(words, cobra.CompletionWithDesc(endpoint.Name, plain(endpoint.Method+" "+endpoint.Path)))
+		words = append(words, cobra.CompletionWithDesc(endpoint.Name, Plain(endpoint.Method+" "+endpoint.Path)))
 	}
 	return words, err
 }
 
 // limited offers what a limit can be of.
 func limited(ctx context.Context, gate *client.Client, args []string, typed string) ([]cobra.Completion, error) {
-	words, err := endpoints(ctx, gate, args, typed)
+	words, err := Endpoints(ctx, gate, args, typed)
 	return append(words, cobra.CompletionWithDesc(api.All, "all endpoints together")), err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
+	"github.com/caddy-tollgate/tollgate/internal/feature"
 )
 
 // offered returns what a shell offers for the last argument. It offers no
@@ -105,7 +106,7 @@ func TestCompletionWithoutGate(t *testing.T) {
 	defer listener.Close()
 	var out, complaints strings.Builder
 	root := &cobra.Command{Use: "tollgate"}
-	cli.Add(root, func(string) (*client.Client, error) { return client.New("http://"+listener.Addr().String(), "") })
+	cli.Add(root, func(string) (*client.Client, error) { return client.New("http://"+listener.Addr().String(), "") }, feature.Commands)
 	root.SetOut(&out)
 	root.SetErr(&complaints)
 	root.SetArgs([]string{cobra.ShellCompRequestCmd, "account", "show", ""})

@@ -22,6 +22,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 )
@@ -185,7 +186,7 @@ func TestExportInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	var complaints strings.Builder
 	root := &cobra.Command{Use: "tollgate", SilenceUsage: true}
-	cli.Add(root, func(string) (*client.Client, error) { return client.New(gate.URL, "") })
+	cli.Add(root, func(string) (*client.Client, error) { return client.New(gate.URL, "") }, feature.Commands)
 	root.SetErr(&complaints)
 	root.SetArgs([]string{"usage", "export", "--month", "2026-11", "--output", filepath.Join(dir, "month.csv")})
 	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(complaints.String(), "terminated") {

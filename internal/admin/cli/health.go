@@ -17,9 +17,9 @@ import (
 // about a second.
 const healthTimeout = 5 * time.Second
 
-func (t *tool) health() *cobra.Command {
+func (t *Tool) health() *cobra.Command {
 	var state api.Readiness
-	show := query(t, func(ctx context.Context, gate *client.Client, _ []string) (_ api.Readiness, err error) {
+	show := Query(t, func(ctx context.Context, gate *client.Client, _ []string) (_ api.Readiness, err error) {
 		ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 		defer cancel()
 		state, err = gate.Readiness(ctx)
@@ -33,7 +33,7 @@ func (t *tool) health() *cobra.Command {
 				return err
 			}
 			if state.Status != api.Ready {
-				return fmt.Errorf("the gate is not ready: %s: %s", plain(string(state.Status)), plain(state.Failed()))
+				return fmt.Errorf("the gate is not ready: %s: %s", Plain(string(state.Status)), Plain(state.Failed()))
 			}
 			return nil
 		},
@@ -41,20 +41,20 @@ func (t *tool) health() *cobra.Command {
 }
 
 func showHealth(table io.Writer, state api.Readiness) {
-	row(table, "Status", string(state.Status))
-	row(table, "Mode", state.Mode)
-	row(table, "Since", moment(state.Since))
-	row(table)
-	showChecks(table, state.Checks)
+	Row(table, "Status", string(state.Status))
+	Row(table, "Mode", state.Mode)
+	Row(table, "Since", Moment(state.Since))
+	Row(table)
+	ShowChecks(table, state.Checks)
 }
 
-func showChecks(table io.Writer, checks []api.Check) {
-	row(table, "CHECK", "OK", "MESSAGE")
+func ShowChecks(table io.Writer, checks []api.Check) {
+	Row(table, "CHECK", "OK", "MESSAGE")
 	for _, check := range checks {
-		row(table, check.Name, yes(check.OK), check.Message)
+		Row(table, check.Name, Yes(check.OK), check.Message)
 		for _, more := range []string{check.Cause, check.Remedy} {
 			if more != "" {
-				row(table, "", "", more)
+				Row(table, "", "", more)
 			}
 		}
 	}

@@ -11,17 +11,17 @@ import (
 )
 
 // jwks always prints JSON: the set is for programs.
-func (t *tool) jwks() *cobra.Command {
+func (t *Tool) jwks() *cobra.Command {
 	return &cobra.Command{
 		Use: "jwks", Short: "Prints the public keys that verify Tollgate-Assertion, as a JWK Set", Args: misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			set, err := call(t, c, nil, func(ctx context.Context, gate *client.Client, _ []string) (assertion.KeySet, error) {
+			set, err := Call(t, c, nil, func(ctx context.Context, gate *client.Client, _ []string) (assertion.KeySet, error) {
 				return gate.PublicKeys(ctx)
 			})
 			if err != nil {
 				return err
 			}
-			return printJSON(c.OutOrStdout(), set)
+			return PrintJSON(c.OutOrStdout(), set)
 		},
 	}
 }

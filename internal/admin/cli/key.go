@@ -23,17 +23,17 @@ var (
 
 // The values of flags that remove what a key has.
 const (
-	never    = "never" // --ttl
+	Never    = "never" // --ttl
 	noLimits = "none"  // --limit
 	anywhere = "any"   // --from
 )
 
-func (t *tool) createKey() *cobra.Command {
+func (t *Tool) createKey() *cobra.Command {
 	var request api.KeyRequest
 	var limits []string
 	c := &cobra.Command{
 		Use: "create <account>", SuggestFor: []string{"add", "new", "make"}, Short: "Creates a key and shows its token once", Args: misuse.Arguments(1),
-		ValidArgsFunction: t.complete(accounts),
+		ValidArgsFunction: t.Complete(Accounts),
 		Example:           `caddy tollgate key create acc_1 --name ci --ability convert --ttl 720h --limit "convert 100 day" --from 203.0.113.0/24`,
 	}
 	c.Flags().StringVar(&request.Name, "name", "", "The key's name, unique among the account's live keys")
@@ -41,10 +41,10 @@ func (t *tool) createKey() *cobra.Command {
 	c.Flags().StringVar(&request.TTL, "ttl", "", "The time until the key expires, for example 720h or 30d (default: never)")
 	c.Flags().StringArrayVar(&limits, "limit", nil, `A limit of the key itself, for example "convert 100 day"; repeatable (default period: day)`)
 	c.Flags().StringArrayVar(&request.Addresses, "from", nil, "A network or address that calls may come from, for example 203.0.113.0/24; repeatable (default: all)")
-	t.completeFlag(c, "ability", abilities)
+	t.CompleteFlag(c, "ability", abilities)
 	// The name of the flag is known, so this cannot fail.
 	_ = c.MarkFlagRequired("name")
-	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
+	c.RunE = Query(t, func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
 		// A script with an empty variable does not mean forever.
 		if c.Flags().Changed("ttl") && request.TTL == "" {
 			return api.IssuedKey{}, errNoTTL
@@ -58,7 +58,7 @@ func (t *tool) createKey() *cobra.Command {
 		if request.Limits, err = parseLimits(limits); err != nil {
 			return api.IssuedKey{}, err
 		}
-		account, err := accountOf(ctx, gate, args[0])
+		account, err := AccountOf(ctx, gate, args[0])
 		if err != nil {
 			return api.IssuedKey{}, err
 		}
@@ -73,11 +73,11 @@ type keyFlags struct {
 	abilities, limits, addresses []string
 }
 
-func (t *tool) changeKey() *cobra.Command {
+func (t *Tool) changeKey() *cobra.Command {
 	var flags keyFlags
 	c := &cobra.Command{
 		Use: "set <account> <key-id>|<name>", Short: "Changes a key; its token stays the same", Args: misuse.Arguments(2),
-		ValidArgsFunction: t.complete(accounts, keys),
+		ValidArgsFunction: t.Complete(Accounts, Keys),
 		Long: "Changes only what the flags set. The flags that are repeatable replace all abilities, limits or addresses of the key. " +
 			"The change applies to the key's next call.",
 		Example: `caddy tollgate key set acc_1 key_4kdm2Zq0yT1RbXc7 --limit "convert 100 day" --from 203.0.113.0/24`,
@@ -87,9 +87,9 @@ func (t *tool) changeKey() *cobra.Command {
 	c.Flags().StringVar(&flags.ttl, "ttl", "", "The time from now until the key expires, for example 720h or 30d, or never")
 	c.Flags().StringArrayVar(&flags.limits, "limit", nil, `A limit of the key itself, for example "convert 100 day"; repeatable; none removes all`)
 	c.Flags().StringArrayVar(&flags.addresses, "from", nil, "A network or address that calls may come from; repeatable; any removes all")
-	t.completeFlag(c, "ability", abilities)
+	t.CompleteFlag(c, "ability", abilities)
 	c.MarkFlagsOneRequired("name", "ability", "ttl", "limit", "from")
-	c.RunE = query(t, ofKey(func(ctx context.Context, gate *client.Client, args []string) (api.Key, error) {
+	c.RunE = Query(t, ofKey(func(ctx context.Context, gate *client.Client, args []string) (api.Key, error) {
 		change, err := flags.change(c.Flags().Changed)
 		if err != nil {
 			return api.Key{}, err
@@ -108,7 +108,7 @@ func (f *keyFlags) change(set func(flag string) bool) (change api.KeyChange, err
 		change.Abilities = api.To(f.abilities)
 	}
 	switch {
-	case f.ttl == never:
+	case f.ttl == Never:
 		change.ExpiresAt = api.To[*time.Time](nil)
 	case f.ttl == "" && set("ttl"):
 		return change, errEmptyTTL
@@ -133,45 +133,45 @@ func (f *keyFlags) change(set func(flag string) bool) (change api.KeyChange, err
 	return change, err
 }
 
-func (t *tool) listKeys() *cobra.Command {
+func (t *Tool) listKeys() *cobra.Command {
 	var filter client.KeyFilter
 	c := &cobra.Command{
 		Use: "list <account>", Short: "Lists an account's keys", Args: misuse.Arguments(1),
-		ValidArgsFunction: t.complete(accounts),
-		RunE: query(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.KeyList, error) {
+		ValidArgsFunction: t.Complete(Accounts),
+		RunE: Query(t, OfAccount(func(ctx context.Context, gate *client.Client, args []string) (api.KeyList, error) {
 			keys, err := gate.Keys(ctx, args[0], filter)
 			return api.KeyList{Keys: keys}, err
 		}), showKeys),
 	}
-	addChoice(c, &filter.Kind, "kind", "key", "key, or login for the tokens of logins", "key", "login")
+	AddChoice(c, &filter.Kind, "kind", "key", "key, or login for the tokens of logins", "key", "login")
 	c.Flags().BoolVar(&filter.Revoked, "revoked", false, "Include revoked keys")
 	return c
 }
 
-func (t *tool) revokeKey() *cobra.Command {
+func (t *Tool) revokeKey() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke <account> <key-id>|<name>", SuggestFor: []string{"delete", "remove", "rm"}, Short: "Revokes a key", Args: misuse.Arguments(2),
-		ValidArgsFunction: t.complete(accounts, keys),
-		RunE: perform(t, ofKey(func(ctx context.Context, gate *client.Client, args []string) (string, error) {
-			return "Revoked " + plain(args[1]) + ".", gate.RevokeKey(ctx, args[0], args[1])
+		ValidArgsFunction: t.Complete(Accounts, Keys),
+		RunE: Perform(t, ofKey(func(ctx context.Context, gate *client.Client, args []string) (string, error) {
+			return "Revoked " + Plain(args[1]) + ".", gate.RevokeKey(ctx, args[0], args[1])
 		})),
 	}
 }
 
-func (t *tool) rotateKey() *cobra.Command {
+func (t *Tool) rotateKey() *cobra.Command {
 	var rotation api.Rotation
 	c := &cobra.Command{
 		Use: "rotate <account> <key-id>", Short: "Replaces a key with a new one, and shows its token once", Args: misuse.Arguments(2),
-		ValidArgsFunction: t.complete(accounts, keys),
+		ValidArgsFunction: t.Complete(Accounts, Keys),
 		Example:           "caddy tollgate key rotate acc_1 key_4kdm2Zq0yT1RbXc7 --overlap 24h",
-		RunE: query(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
+		RunE: Query(t, OfAccount(func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
 			if rotation.Overlap == "" {
 				return api.IssuedKey{}, errNoOverlap
 			}
 			if err := checkDuration("overlap", rotation.Overlap); err != nil {
 				return api.IssuedKey{}, err
 			}
-			id, err := keyOf(ctx, gate, args[0], args[1])
+			id, err := KeyOf(ctx, gate, args[0], args[1])
 			if err == nil && id != args[1] { // a repetition would rotate the replacement
 				err = misuse.Errorf("use the id of the key: %s", id)
 			}
@@ -187,31 +187,31 @@ func (t *tool) rotateKey() *cobra.Command {
 
 func showIssued(table io.Writer, key api.IssuedKey) {
 	showKey(table, key.Key)
-	row(table, "Token", key.Token)
-	row(table)
-	row(table, "The token is not shown again.")
+	Row(table, "Token", key.Token)
+	Row(table)
+	Row(table, "The token is not shown again.")
 }
 
 func showKey(table io.Writer, key api.Key) {
-	row(table, "ID", key.ID)
-	row(table, "Account", key.Account)
-	row(table, "Name", key.Name)
-	row(table, "Abilities", strings.Join(key.Abilities, " "))
-	row(table, "Limits", cmp.Or(limitsOf(key.Limits), none))
-	row(table, "Addresses", cmp.Or(strings.Join(key.Addresses, " "), anywhere))
-	row(table, "Expires", momentOr(key.ExpiresAt, never))
+	Row(table, "ID", key.ID)
+	Row(table, "Account", key.Account)
+	Row(table, "Name", key.Name)
+	Row(table, "Abilities", strings.Join(key.Abilities, " "))
+	Row(table, "Limits", cmp.Or(limitsOf(key.Limits), None))
+	Row(table, "Addresses", cmp.Or(strings.Join(key.Addresses, " "), anywhere))
+	Row(table, "Expires", MomentOr(key.ExpiresAt, Never))
 }
 
 func showKeys(table io.Writer, list api.KeyList) {
-	row(table, "ID", "NAME", "TOKEN", "ABILITIES", "CREATED", "LAST USED", "FROM", "EXPIRES", "REVOKED", "LIMITS", "ADDRESSES")
+	Row(table, "ID", "NAME", "TOKEN", "ABILITIES", "CREATED", "LAST USED", "FROM", "EXPIRES", "REVOKED", "LIMITS", "ADDRESSES")
 	for _, k := range list.Keys {
-		from := none
+		from := None
 		if k.LastUsedFrom != nil {
 			from = *k.LastUsedFrom
 		}
-		row(table, k.ID, k.Name, k.Hint, strings.Join(k.Abilities, " "), moment(k.CreatedAt),
-			momentOr(k.LastUsedAt, never), from, momentOr(k.ExpiresAt, never), momentOr(k.RevokedAt, none),
-			cmp.Or(limitsOf(k.Limits), none), cmp.Or(strings.Join(k.Addresses, " "), anywhere))
+		Row(table, k.ID, k.Name, k.Hint, strings.Join(k.Abilities, " "), Moment(k.CreatedAt),
+			MomentOr(k.LastUsedAt, Never), from, MomentOr(k.ExpiresAt, Never), MomentOr(k.RevokedAt, None),
+			cmp.Or(limitsOf(k.Limits), None), cmp.Or(strings.Join(k.Addresses, " "), anywhere))
 	}
-	end(table, len(list.Keys))
+	End(table, len(list.Keys))
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 	mathrand "math/rand/v2"
 	"os"
 	"os/exec"
@@ -16,6 +15,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -23,11 +23,11 @@ const defaultPeriod = "day"
 // unlimited is a limit without a number.
 const unlimited = "unlimited"
 
-func (t *tool) setLimit() *cobra.Command {
+func (t *Tool) setLimit() *cobra.Command {
 	var period, until, reason string
 	c := &cobra.Command{
 		Use: "set <account> <endpoint>|all <number>|unlimited", SuggestFor: []string{"create", "add"}, Short: "Overrides a limit of the account's plan, or adds one", Args: misuse.Arguments(3),
-		ValidArgsFunction: t.complete(accounts, limited),
+		ValidArgsFunction: t.Complete(Accounts, limited),
 		Long: "Replaces the limit that the account's plan has for that endpoint and period, or adds one; all is the limit of all endpoints together. " +
 			"It applies to the account's next call. It gives no access to an endpoint that the plan does not list. " +
 			"--until is the last day of the override, in the gate's time zone, or the time at which it ends.",
@@ -36,23 +36,23 @@ func (t *tool) setLimit() *cobra.Command {
 	addPeriod(c, &period)
 	c.Flags().StringVar(&until, "until", "", "The last day, for example 2026-12-31, or a time in RFC 3339 (default: no end)")
 	c.Flags().StringVar(&reason, "reason", "", "Why there is an override, at most 200 characters")
-	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Override, error) {
+	c.RunE = Query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Override, error) {
 		request := api.OverrideRequest{Reason: reason}
 		if args[2] != unlimited {
-			calls, err := parseCalls("<number>", args[2], ", or unlimited")
+			calls, err := ParseCalls("<number>", args[2], ", or unlimited")
 			if err != nil {
 				return api.Override{}, err
 			}
 			request.Limit = &calls
 		}
 		if c.Flags().Changed("until") {
-			end, err := parseUntil(ctx, gate, until)
+			End, err := parseUntil(ctx, gate, until)
 			if err != nil {
 				return api.Override{}, err
 			}
-			request.ExpiresAt = &end
+			request.ExpiresAt = &End
 		}
-		account, err := accountOf(ctx, gate, args[0])
+		account, err := AccountOf(ctx, gate, args[0])
 		if err != nil {
 			return api.Override{}, err
 		}
@@ -61,25 +61,25 @@ func (t *tool) setLimit() *cobra.Command {
 	return c
 }
 
-func (t *tool) listLimits() *cobra.Command {
+func (t *Tool) listLimits() *cobra.Command {
 	return &cobra.Command{
 		Use: "list <account>", Short: "Lists an account's overrides", Args: misuse.Arguments(1),
-		ValidArgsFunction: t.complete(accounts),
-		RunE: query(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.OverrideList, error) {
+		ValidArgsFunction: t.Complete(Accounts),
+		RunE: Query(t, OfAccount(func(ctx context.Context, gate *client.Client, args []string) (api.OverrideList, error) {
 			limits, err := gate.Limits(ctx, args[0])
 			return api.OverrideList{Limits: limits}, err
 		}), func(table io.Writer, list api.OverrideList) { showOverrides(table, list.Limits) }),
 	}
 }
 
-func (t *tool) clearLimit() *cobra.Command {
+func (t *Tool) clearLimit() *cobra.Command {
 	var period string
 	c := &cobra.Command{
 		Use: "clear <account> <endpoint>|all", SuggestFor: []string{"delete", "remove", "rm", "reset"}, Short: "Removes an override, so that the limit of the plan applies", Args: misuse.Arguments(2),
-		ValidArgsFunction: t.complete(accounts, limited),
-		RunE: perform(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (string, error) {
+		ValidArgsFunction: t.Complete(Accounts, limited),
+		RunE: Perform(t, OfAccount(func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			endpoint := orAll(args[1])
-			return fmt.Sprintf("Removed the override of %s for each %s of %s.", plain(endpoint), plain(period), plain(args[0])),
+			return fmt.Sprintf("Removed the override of %s for each %s of %s.", Plain(endpoint), Plain(period), Plain(args[0])),
 				gate.ClearLimit(ctx, args[0], endpoint, period)
 		})),
 	}
@@ -98,12 +98,12 @@ func orAll(endpoint string) string {
 var periods = []string{"second", "minute", "hour", "day", "month"}
 
 func addPeriod(c *cobra.Command, period *string) {
-	addChoice(c, period, "period", defaultPeriod, "second, minute, hour, day or month", periods...)
+	AddChoice(c, period, "period", defaultPeriod, "second, minute, hour, day or month", periods...)
 }
 
 // parseCalls reads a number of calls of an argument or a flag. The gate checks
 // its bounds. or says what else is allowed.
-func parseCalls(name, text, or string) (int64, error) {
+func ParseCalls(name, text, or string) (int64, error) {
 	calls, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
 		return 0, misuse.Errorf("invalid %s %q: want a whole number from 0 to 10^15%s", name, text, or)
@@ -114,8 +114,8 @@ func parseCalls(name, text, or string) (int64, error) {
 // parseUntil reads the last day of an override, in the zone of the gate, or
 // the time of its end.
 func parseUntil(ctx context.Context, gate *client.Client, text string) (time.Time, error) {
-	if end, err := time.Parse(time.RFC3339, text); err == nil {
-		return end, nil
+	if End, err := time.Parse(time.RFC3339, text); err == nil {
+		return End, nil
 	}
 	day, err := calendar.ParseDay(text)
 	if err != nil {
@@ -133,11 +133,11 @@ func parseUntil(ctx context.Context, gate *client.Client, text string) (time.Tim
 }
 
 func showOverrides(table io.Writer, overrides []api.Override) {
-	row(table, "ENDPOINT", "LIMIT", "PERIOD", "EXPIRES", "CREATED", "REASON")
+	Row(table, "ENDPOINT", "LIMIT", "PERIOD", "EXPIRES", "CREATED", "REASON")
 	for _, o := range overrides {
-		row(table, o.Endpoint, limit(o.Limit), o.Period, momentOr(o.ExpiresAt, "never"), moment(o.CreatedAt), o.Reason)
+		Row(table, o.Endpoint, Limit(o.Limit), o.Period, MomentOr(o.ExpiresAt, "never"), Moment(o.CreatedAt), o.Reason)
 	}
-	end(table, len(overrides))
+	End(table, len(overrides))
 }
 
 // parseLimits reads limits of a key, such as "convert 100 day".
@@ -150,7 +150,7 @@ func parseLimits(texts []string) (limits []api.Limit, err error) {
 		if len(words) != 3 {
 			return nil, misuse.Errorf(`invalid --limit %q: want "<endpoint>|all <number> [<period>]"`, text)
 		}
-		calls, err := parseCalls("number of --limit", words[1], "")
+		calls, err := ParseCalls("number of --limit", words[1], "")
 		if err != nil {
 			return nil, err
 		}

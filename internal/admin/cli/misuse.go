@@ -12,9 +12,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 )
 
-// notEmpty refuses flags that are set to nothing. An empty
+// NotEmpty refuses flags that are set to nothing. An empty
 // variable in a script must not select all.
-func notEmpty(c *cobra.Command, flags ...string) error {
+func NotEmpty(c *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if flag := c.Flag(name); flag.Changed && flag.Value.String() == "" {
 			return misuse.Errorf("--%s has no value; omit it for all", name)
@@ -29,8 +29,8 @@ type number[T int | int64] struct {
 	low, high T
 }
 
-// addNumber adds a flag that has to be a whole number from low to high.
-func addNumber[T int | int64](c *cobra.Command, value *T, flag string, preset, low, high T, usage string) {
+// AddNumber adds a flag that has to be a whole number from low to high.
+func AddNumber[T int | int64](c *cobra.Command, value *T, flag string, preset, low, high T, usage string) {
 	*value = preset
 	c.Flags().Var(&number[T]{value, low, high}, flag, usage)
 }
@@ -57,8 +57,8 @@ type choice struct {
 	words []string
 }
 
-// addChoice adds a flag that has to be one of some words.
-func addChoice(c *cobra.Command, value *string, flag, preset, usage string, words ...string) {
+// AddChoice adds a flag that has to be one of some words.
+func AddChoice(c *cobra.Command, value *string, flag, preset, usage string, words ...string) {
 	*value = preset
 	c.Flags().Var(&choice{value, words}, flag, usage)
 	// The name of the flag is known, so this cannot fail.

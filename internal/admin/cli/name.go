@@ -22,14 +22,14 @@ const noAccount = "there is no account with this id or label"
 
 // The errors do not show the name: it can be an e-mail address.
 var (
-	errUnknownAccount = errors.New(noAccount + `: "caddy tollgate account list --search <text>" finds accounts, and "caddy tollgate account set <id> --plan <plan>" makes one`)
+	ErrUnknownAccount = errors.New(noAccount + `: "caddy tollgate account list --search <text>" finds accounts, and "caddy tollgate account set <id> --plan <plan>" makes one`)
 	errTypingError    = misuse.Errorf("there is no account with this id, which is probably a typing error: --create creates it all the same")
 )
 
-// resolve finds the account that an operator names by its id or its label, or
+// Resolve finds the account that an operator names by its id or its label, or
 // by its id only. Without one, it returns the name as the id of a new account if
 // it is valid.
-func resolve(ctx context.Context, gate *client.Client, name string, idOnly bool) (id string, known bool, err error) {
+func Resolve(ctx context.Context, gate *client.Client, name string, idOnly bool) (id string, known bool, err error) {
 	name = strings.TrimSpace(name)
 	var found []api.Account
 	switch length := utf8.RuneCountInString(name); {
@@ -59,20 +59,20 @@ func resolve(ctx context.Context, gate *client.Client, name string, idOnly bool)
 	return name, false, nil
 }
 
-// accountOf is resolve for an account that has to exist.
-func accountOf(ctx context.Context, gate *client.Client, name string) (id string, err error) {
-	id, known, err := resolve(ctx, gate, name, false)
+// AccountOf is resolve for an account that has to exist.
+func AccountOf(ctx context.Context, gate *client.Client, name string) (id string, err error) {
+	id, known, err := Resolve(ctx, gate, name, false)
 	if err == nil && !known {
-		err = errUnknownAccount
+		err = ErrUnknownAccount
 	}
 	return id, err
 }
 
-// ofAccount makes the first argument of a command the id of the account that
+// OfAccount makes the first argument of a command the id of the account that
 // it names.
-func ofAccount[T any](do func(context.Context, *client.Client, []string) (T, error)) func(context.Context, *client.Client, []string) (T, error) {
+func OfAccount[T any](do func(context.Context, *client.Client, []string) (T, error)) func(context.Context, *client.Client, []string) (T, error) {
 	return func(ctx context.Context, gate *client.Client, args []string) (result T, err error) {
-		id, err := accountOf(ctx, gate, args[0])
+		id, err := AccountOf(ctx, gate, args[0])
 		if err != nil {
 			return result, err
 		}
@@ -83,8 +83,8 @@ func ofAccount[T any](do func(context.Context, *client.Client, []string) (T, err
 // ofKey is ofAccount for a command with a key of the account, which an operator
 // names by its id or its name.
 func ofKey[T any](do func(context.Context, *client.Client, []string) (T, error)) func(context.Context, *client.Client, []string) (T, error) {
-	return ofAccount(func(ctx context.Context, gate *client.Client, args []string) (result T, err error) {
-		id, err := keyOf(ctx, gate, args[0], args[1])
+	return OfAccount(func(ctx context.Context, gate *client.Client, args []string) (result T, err error) {
+		id, err := KeyOf(ctx, gate, args[0], args[1])
 		if err != nil {
 			return result, err
 		}
@@ -92,10 +92,10 @@ func ofKey[T any](do func(context.Context, *client.Client, []string) (T, error))
 	})
 }
 
-// keyOf returns the id of a key. It leaves what looks like an id to the gate, which
+// KeyOf returns the id of a key. It leaves what looks like an id to the gate, which
 // also knows keys that have ended. The errors do not show the word: it can be a
 // token.
-func keyOf(ctx context.Context, gate *client.Client, account, word string) (string, error) {
+func KeyOf(ctx context.Context, gate *client.Client, account, word string) (string, error) {
 	if word == "" {
 		return word, nil
 	}
@@ -105,7 +105,7 @@ func keyOf(ctx context.Context, gate *client.Client, account, word string) (stri
 	}
 	var found, names []string
 	for _, key := range all {
-		switch names = append(names, plain(key.Name)); word {
+		switch names = append(names, Plain(key.Name)); word {
 		case key.ID:
 			return word, nil
 		case key.Name:
@@ -125,31 +125,31 @@ func keyOf(ctx context.Context, gate *client.Client, account, word string) (stri
 	return "", misuse.Errorf("the account has no key with this id or name (key find has the id of a token): %s", misuse.Suggest(word, slices.Compact(names)))
 }
 
-// accountFilter is the flag --account of a report. Reports have deleted
+// AccountFilter is the flag --account of a report. Reports have deleted
 // accounts too, which have no label any more.
-type accountFilter struct {
+type AccountFilter struct {
 	name  string
 	known bool
 }
 
-func (t *tool) addAccountFilter(c *cobra.Command, filter *accountFilter, usage string) {
+func (t *Tool) AddAccountFilter(c *cobra.Command, filter *AccountFilter, usage string) {
 	c.Flags().StringVar(&filter.name, "account", "", usage)
-	t.completeFlag(c, "account", accounts)
+	t.CompleteFlag(c, "account", Accounts)
 }
 
-// id returns the id of the account that the flag names, or "" without the flag.
-func (f *accountFilter) id(ctx context.Context, gate *client.Client) (id string, err error) {
+// ID returns the id of the account that the flag names, or "" without the flag.
+func (f *AccountFilter) ID(ctx context.Context, gate *client.Client) (id string, err error) {
 	if f.name == "" {
 		return "", nil
 	}
-	id, f.known, err = resolve(ctx, gate, f.name, false)
+	id, f.known, err = Resolve(ctx, gate, f.name, false)
 	return id, err
 }
 
-// check refuses an account that does not exist if the report has nothing of it.
-func (f *accountFilter) check(rows int) error {
+// Check refuses an account that does not exist if the report has nothing of it.
+func (f *AccountFilter) Check(rows int) error {
 	if f.name != "" && !f.known && rows == 0 {
-		return errUnknownAccount
+		return ErrUnknownAccount
 	}
 	return nil
 }

@@ -12,31 +12,31 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 )
 
-func (t *tool) plans() *cobra.Command {
+func (t *Tool) plans() *cobra.Command {
 	return &cobra.Command{
 		Use: "plans", Short: "Shows the plans and endpoints of the configuration", Args: misuse.Arguments(0),
-		RunE: query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.Plans, error) {
+		RunE: Query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.Plans, error) {
 			return gate.Plans(ctx)
 		}, showPlans),
 	}
 }
 
 func showPlans(table io.Writer, plans api.Plans) {
-	row(table, "PLAN", "ENDPOINT", "LIMIT", "PERIOD")
+	Row(table, "PLAN", "ENDPOINT", "LIMIT", "PERIOD")
 	for _, plan := range plans.Plans {
 		if len(plan.Limits) == 0 {
-			row(table, plan.Name, none, "no access", none)
+			Row(table, plan.Name, None, "no access", None)
 		}
 		for _, e := range plans.Endpoints {
 			if calls, listed := plan.Limits[e.Name]; listed {
-				row(table, plan.Name, e.Name, limit(calls), defaultPeriod)
+				Row(table, plan.Name, e.Name, Limit(calls), defaultPeriod)
 			}
 			showMoreLimits(table, plan, e.Name)
 		}
 		showMoreLimits(table, plan, api.All)
 	}
-	row(table)
-	row(table, "ENDPOINT", "METHOD", "PATH", "ABILITY", "COST")
+	Row(table)
+	Row(table, "ENDPOINT", "METHOD", "PATH", "ABILITY", "COST")
 	for _, e := range plans.Endpoints {
 		cost := strconv.FormatInt(e.Cost, 10)
 		switch {
@@ -45,16 +45,16 @@ func showPlans(table io.Writer, plans api.Plans) {
 		case e.CostHeader != nil:
 			cost = "told by " + *e.CostHeader + ", " + cost + " reserved"
 		}
-		row(table, e.Name, e.Method, e.Path, e.Ability, cost)
+		Row(table, e.Name, e.Method, e.Path, e.Ability, cost)
 	}
-	row(table)
-	row(table, "Days and months end at midnight in "+plans.Timezone+".")
+	Row(table)
+	Row(table, "Days and months end at midnight in "+plans.Timezone+".")
 }
 
 func showMoreLimits(table io.Writer, plan api.Plan, endpoint string) {
 	for _, l := range plan.MoreLimits {
 		if l.Endpoint == endpoint {
-			row(table, plan.Name, endpoint, limit(&l.Limit), l.Period)
+			Row(table, plan.Name, endpoint, Limit(&l.Limit), l.Period)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package report
 
 import (
 	"bufio"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
@@ -26,7 +27,7 @@ var (
 	errMistyped = errors.New("the token is mistyped or cut off: its checksum is wrong, so the gate never made it")
 )
 
-func (t *tool) findKey() *cobra.Command {
+func findCommand(t *cli.Tool) *cobra.Command {
 	return &cobra.Command{
 		Use: "find", Short: "Finds the account and the key of a token", Args: misuse.Arguments(0),
 		Long: "Reads a token, or its SHA-256 in hexadecimal, from standard input, and shows the account and the key, also of a key that was revoked or has expired. " +
@@ -40,7 +41,7 @@ func (t *tool) findKey() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return query(t, func(ctx context.Context, gate *client.Client, _ []string) (found api.FoundKey, err error) {
+			return cli.Query(t, func(ctx context.Context, gate *client.Client, _ []string) (found api.FoundKey, err error) {
 				for _, hash := range hashes {
 					if found, err = gate.FindKey(ctx, hex.EncodeToString(hash[:])); !errors.Is(err, api.ErrNotFound) {
 						return found, err
@@ -86,22 +87,22 @@ func readToken(from io.Reader) ([]token.Hash, error) {
 
 func showFound(table io.Writer, found api.FoundKey) {
 	k := found.Key
-	from := none
+	from := cli.None
 	if k.LastUsedFrom != nil {
 		from = *k.LastUsedFrom
 	}
-	row(table, "State", found.State)
-	row(table, "Account", found.Account.Account)
-	row(table, "Label", cmp.Or(found.Account.Label, none))
-	row(table, "Plan", found.Account.Plan)
-	row(table, "Disabled", yes(found.Account.Disabled))
-	row(table, "Key", k.ID)
-	row(table, "Name", k.Name)
-	row(table, "Kind", k.Kind)
-	row(table, "Token", k.Hint)
-	row(table, "Created", moment(k.CreatedAt))
-	row(table, "Last used", momentOr(k.LastUsedAt, never))
-	row(table, "From", from)
-	row(table, "Expires", momentOr(k.ExpiresAt, never))
-	row(table, "Revoked", momentOr(k.RevokedAt, none))
+	cli.Row(table, "State", found.State)
+	cli.Row(table, "Account", found.Account.Account)
+	cli.Row(table, "Label", cmp.Or(found.Account.Label, cli.None))
+	cli.Row(table, "Plan", found.Account.Plan)
+	cli.Row(table, "Disabled", cli.Yes(found.Account.Disabled))
+	cli.Row(table, "Key", k.ID)
+	cli.Row(table, "Name", k.Name)
+	cli.Row(table, "Kind", k.Kind)
+	cli.Row(table, "Token", k.Hint)
+	cli.Row(table, "Created", cli.Moment(k.CreatedAt))
+	cli.Row(table, "Last used", cli.MomentOr(k.LastUsedAt, cli.Never))
+	cli.Row(table, "From", from)
+	cli.Row(table, "Expires", cli.MomentOr(k.ExpiresAt, cli.Never))
+	cli.Row(table, "Revoked", cli.MomentOr(k.RevokedAt, cli.None))
 }

@@ -1,4 +1,4 @@
-package cli
+package explain
 
 import (
 	"context"
@@ -10,14 +10,20 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/internal/terminal"
 )
 
+// Commands adds the commands.
+func Commands(t *cli.Tool, parent *cobra.Command) {
+	parent.AddCommand(command(t))
+}
+
 // maxCost is the highest cost of a call.
 const maxCost = 1_000_000_000_000_000
 
-func (t *tool) explain() *cobra.Command {
+func command(t *cli.Tool) *cobra.Command {
 	var q api.Question
 	c := &cobra.Command{
 		Use: "explain <method> <target>", Short: "Explains what the gate would answer to a request", Args: misuse.Arguments(2),
@@ -27,23 +33,23 @@ func (t *tool) explain() *cobra.Command {
 	c.Flags().StringVar(&q.Key, "key", "", "The id of the key that calls, or with --account its name")
 	c.Flags().StringVar(&q.Account, "account", "", "The account that calls; without --key, with all abilities of its plan")
 	c.Flags().StringVar(&q.From, "from", "", "The address of the client, for a key with addresses")
-	addNumber(c, &q.Cost, "cost", 1, 1, maxCost, "The number of elements in the body, for an endpoint with cost json")
-	t.completeFlag(c, "account", accounts)
-	t.completeFlag(c, "key", func(ctx context.Context, gate *client.Client, _ []string, typed string) ([]cobra.Completion, error) {
+	cli.AddNumber(c, &q.Cost, "cost", 1, 1, maxCost, "The number of elements in the body, for an endpoint with cost json")
+	t.CompleteFlag(c, "account", cli.Accounts)
+	t.CompleteFlag(c, "key", func(ctx context.Context, gate *client.Client, _ []string, typed string) ([]cobra.Completion, error) {
 		if q.Account == "" {
 			return nil, nil // keys are listed by their account
 		}
-		return keys(ctx, gate, []string{q.Account}, typed)
+		return cli.Keys(ctx, gate, []string{q.Account}, typed)
 	})
-	run := query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Explanation, error) {
+	run := cli.Query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Explanation, error) {
 		q.Method, q.Target = args[0], args[1]
 		if q.Account != "" {
-			id, err := accountOf(ctx, gate, q.Account)
+			id, err := cli.AccountOf(ctx, gate, q.Account)
 			if err != nil {
 				return api.Explanation{}, err
 			}
 			q.Account = id
-			if q.Key, err = keyOf(ctx, gate, id, q.Key); err != nil {
+			if q.Key, err = cli.KeyOf(ctx, gate, id, q.Key); err != nil {
 				return api.Explanation{}, err
 			}
 		}
@@ -65,38 +71,38 @@ func (t *tool) explain() *cobra.Command {
 }
 
 func showExplanation(table io.Writer, x api.Explanation) {
-	row(table, "Request", x.Request.Method+" "+x.Request.Target)
+	cli.Row(table, "Request", x.Request.Method+" "+x.Request.Target)
 	if x.Account != "" {
-		row(table, "Account", x.Account)
-		row(table, "Plan", x.Plan)
+		cli.Row(table, "Account", x.Account)
+		cli.Row(table, "Plan", x.Plan)
 	}
 	if x.Key != "" {
-		row(table, "Key", x.Key)
+		cli.Row(table, "Key", x.Key)
 	}
-	row(table, "Mode", x.Mode)
-	row(table)
-	row(table, "STEP", "OK", "MESSAGE")
+	cli.Row(table, "Mode", x.Mode)
+	cli.Row(table)
+	cli.Row(table, "STEP", "OK", "MESSAGE")
 	for _, step := range x.Steps {
-		row(table, step.Step, yes(step.OK), step.Message)
+		cli.Row(table, step.Step, cli.Yes(step.OK), step.Message)
 	}
-	row(table)
-	row(table, "Answer", answer(x))
-	row(table, "Message", x.Message)
+	cli.Row(table)
+	cli.Row(table, "Answer", answer(x))
+	cli.Row(table, "Message", x.Message)
 	if x.RetryAfter != nil {
-		row(table, "Retry after", strconv.FormatInt(*x.RetryAfter, 10)+" s")
+		cli.Row(table, "Retry after", strconv.FormatInt(*x.RetryAfter, 10)+" s")
 	}
 	if len(x.Limits) == 0 {
 		return
 	}
-	row(table)
-	row(table, "ENDPOINT", "OF", "PERIOD", "USED", "LIMIT", "REMAINING", "RESETS AT", "REFUSES")
+	cli.Row(table)
+	cli.Row(table, "ENDPOINT", "OF", "PERIOD", "USED", "LIMIT", "REMAINING", "RESETS AT", "REFUSES")
 	for i := range x.Limits {
 		l := &x.Limits[i]
-		used, resets := none, none
+		used, resets := cli.None, cli.None
 		if l.Used != nil && l.ResetsAt != nil {
 			used, resets = strconv.FormatInt(*l.Used, 10), terminal.Time(*l.ResetsAt)
 		}
-		row(table, l.Endpoint, l.Of, l.Period, used, strconv.FormatInt(l.Limit, 10), strconv.FormatInt(l.Remaining, 10), resets, yes(l.Refuses))
+		cli.Row(table, l.Endpoint, l.Of, l.Period, used, strconv.FormatInt(l.Limit, 10), strconv.FormatInt(l.Remaining, 10), resets, cli.Yes(l.Refuses))
 	}
 }
 
@@ -110,11 +116,4 @@ func answer(x api.Explanation) string {
 		return "passes; mode enforce would answer " + refusal
 	}
 	return refusal
-}
-
-func yes(is bool) string {
-	if is {
-		return "yes"
-	}
-	return "no"
 }

@@ -1,4 +1,4 @@
-package cli
+package audit
 
 import (
 	"cmp"
@@ -13,12 +13,18 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 )
 
-func (t *tool) audit() *cobra.Command {
+// Commands adds the commands.
+func Commands(t *cli.Tool, parent *cobra.Command) {
+	parent.AddCommand(command(t))
+}
+
+func command(t *cli.Tool) *cobra.Command {
 	var filter client.AuditFilter
-	var account accountFilter
+	var account cli.AccountFilter
 	var limit int
 	c := &cobra.Command{
 		Use: "audit", Short: "Shows who changed what", Args: misuse.Arguments(0),
@@ -26,16 +32,16 @@ func (t *tool) audit() *cobra.Command {
 			"The command fails if it has not read all of these entries within 30 seconds: use --limit or --since for a long log.",
 		Example: "caddy tollgate audit --account acc_1 --since 2026-11-01",
 	}
-	t.addAccountFilter(c, &account, "Show the changes of this account only")
+	t.AddAccountFilter(c, &account, "Show the changes of this account only")
 	c.Flags().StringVar(&filter.Actor, "actor", "", "Show the changes of this actor only: its name or id, or the label of its account")
 	c.Flags().StringVar(&filter.Since, "since", "", "Show the changes since a date in UTC, for example 2026-11-01, or a time in RFC 3339")
 	c.Flags().StringVar(&filter.Until, "until", "", "Show the changes before a date in UTC or a time")
-	addNumber(c, &limit, "limit", 0, 1, math.MaxInt32, "Show only the last entries, at most this number (default: all)")
-	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (page api.AuditPage, err error) {
+	cli.AddNumber(c, &limit, "limit", 0, 1, math.MaxInt32, "Show only the last entries, at most this number (default: all)")
+	c.RunE = cli.Query(t, func(ctx context.Context, gate *client.Client, _ []string) (page api.AuditPage, err error) {
 		if err := checkAudit(c, filter); err != nil {
 			return page, err
 		}
-		if filter.Account, err = account.id(ctx, gate); err != nil {
+		if filter.Account, err = account.ID(ctx, gate); err != nil {
 			return page, err
 		}
 		if limit > 0 {
@@ -70,7 +76,7 @@ func lastEntries(ctx context.Context, gate *client.Client, filter client.AuditFi
 }
 
 func checkAudit(c *cobra.Command, filter client.AuditFilter) error {
-	if err := notEmpty(c, "account", "actor", "since", "until"); err != nil {
+	if err := cli.NotEmpty(c, "account", "actor", "since", "until"); err != nil {
 		return err
 	}
 	for _, at := range [][2]string{{"since", filter.Since}, {"until", filter.Until}} {
@@ -84,12 +90,12 @@ func checkAudit(c *cobra.Command, filter client.AuditFilter) error {
 }
 
 func showAudit(table io.Writer, page api.AuditPage) {
-	row(table, "AT", "ACTOR", "ACTION", "ACCOUNT", "TARGET", "REASON", "CHANGE")
+	cli.Row(table, "AT", "ACTOR", "ACTION", "ACCOUNT", "TARGET", "REASON", "CHANGE")
 	for _, e := range page.Audit {
 		actor := strings.TrimSpace(e.Actor.Kind + " " + labeled(e.Actor.ID, e.Actor.Label))
-		row(table, moment(e.At), actor, e.Action, cmp.Or(labeled(e.Account, e.Label), none), cmp.Or(e.Target, none), cmp.Or(shorten(e.Reason, maxValue), none), cmp.Or(changed(e), none))
+		cli.Row(table, cli.Moment(e.At), actor, e.Action, cmp.Or(labeled(e.Account, e.Label), cli.None), cmp.Or(e.Target, cli.None), cmp.Or(shorten(e.Reason, maxValue), cli.None), cmp.Or(changed(e), cli.None))
 	}
-	end(table, len(page.Audit))
+	cli.End(table, len(page.Audit))
 }
 
 // labeled returns an id with the label beside it, if there is one.
@@ -110,10 +116,10 @@ const (
 // "name: before -> after" otherwise.
 func changed(e api.AuditEntry) string {
 	var texts []string
-	for _, c := range e.Changes(moment) {
+	for _, c := range e.Changes(cli.Moment) {
 		text := c.Name + ": " + shorten(c.After, maxValue)
 		if string(e.Before) != "null" && c.Name != "label" && c.Name != "called" {
-			text = c.Name + ": " + cmp.Or(shorten(c.Before, maxValue), none) + " -> " + cmp.Or(shorten(c.After, maxValue), none)
+			text = c.Name + ": " + cmp.Or(shorten(c.Before, maxValue), cli.None) + " -> " + cmp.Or(shorten(c.After, maxValue), cli.None)
 		}
 		texts = append(texts, text)
 	}

@@ -1,4 +1,4 @@
-package cli
+package bill
 
 import (
 	"bufio"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/internal/terminal"
@@ -30,7 +31,7 @@ const monthLayout = "2006-01"
 // countDays is for how many days a gate keeps counts.
 const countDays = 400
 
-func (t *tool) exportUsage() *cobra.Command {
+func exportCommand(t *cli.Tool) *cobra.Command {
 	var month, format, output string
 	c := &cobra.Command{
 		Use: "export --month <month>", Short: "Exports what all accounts called in a month, for billing", Args: misuse.Arguments(0),
@@ -41,7 +42,7 @@ func (t *tool) exportUsage() *cobra.Command {
 		Example: "caddy tollgate usage export --month 2026-11 --output 2026-11.csv",
 	}
 	c.Flags().StringVar(&month, "month", "", "The month, for example 2026-11")
-	addChoice(c, &format, "format", "csv", "csv or json", "csv", "json")
+	cli.AddChoice(c, &format, "format", "csv", "csv or json", "csv", "json")
 	c.Flags().StringVar(&output, "output", "", "The file to write when all rows are there (default: standard output)")
 	// The names of the flags are known, so these cannot fail.
 	_ = c.MarkFlagRequired("month")
@@ -51,10 +52,10 @@ func (t *tool) exportUsage() *cobra.Command {
 		if err != nil {
 			return misuse.Errorf("invalid --month %q: want a month such as 2026-11", month)
 		}
-		if t.json && !c.Flags().Changed("format") {
+		if t.JSON && !c.Flags().Changed("format") {
 			format = "json"
 		}
-		gate, err := t.connect(t.address)
+		gate, err := t.Connect()
 		if err != nil {
 			return err
 		}
@@ -75,7 +76,7 @@ func (t *tool) exportUsage() *cobra.Command {
 // would look like that of a month without calls. It also refuses one whose first
 // days the gate has deleted, because a bill needs all of them.
 func checkMonth(ctx context.Context, gate *client.Client, first time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, cli.Timeout)
 	defer cancel()
 	plans, err := gate.Plans(ctx)
 	if err != nil {
@@ -119,7 +120,7 @@ func rowsOf(ctx context.Context, gate *client.Client, first time.Time) iter.Seq2
 // pageOf reads a page. Each page has a timeout of its own: an export of many
 // accounts takes long.
 func pageOf(ctx context.Context, gate *client.Client, first time.Time, after string) (api.UsageCounts, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, cli.Timeout)
 	defer cancel()
 	return gate.Counts(ctx, first.Format(monthLayout), after, client.PageSize)
 }

@@ -1,4 +1,4 @@
-package cli
+package enrol
 
 import (
 	"bytes"
@@ -15,7 +15,9 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
+	"github.com/caddy-tollgate/tollgate/internal/terminal"
 )
 
 // keysAtOnce is how many keys one request imports, so that progress is shown.
@@ -23,14 +25,14 @@ const keysAtOnce = 5000
 
 var errAnswers = errors.New("the gate did not answer to each key")
 
-// keyImport is what an import of keys prints.
-type keyImport struct {
+// keyReport is what an import of keys prints.
+type keyReport struct {
 	Imported int         `json:"imported"`
 	Skipped  int         `json:"skipped"`
 	Errors   []lineError `json:"errors"`
 }
 
-func (t *tool) importKeys() *cobra.Command {
+func keysCommand(t *cli.Tool) *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use: "import <file>|-", Short: "Imports keys that another system made", Args: misuse.Arguments(1),
@@ -42,9 +44,9 @@ func (t *tool) importKeys() *cobra.Command {
 			"A mistake in one line does not stop the others. " +
 			"Prints the numbers of imported and skipped keys and the errors as JSON, with and without --json, and progress to standard error. Exits with status 1 if there are errors.",
 		Example:           "caddy tollgate key import keys.jsonl --dry-run",
-		ValidArgsFunction: oneFile,
+		ValidArgsFunction: cli.OneFile,
 		RunE: func(c *cobra.Command, args []string) error {
-			file, err := OpenLines(c, args[0])
+			file, err := terminal.OpenLines(c, args[0])
 			if err != nil {
 				return err
 			}
@@ -53,16 +55,16 @@ func (t *tool) importKeys() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			gate, err := t.connect(t.address)
+			gate, err := t.Connect()
 			if err != nil {
 				return err
 			}
-			result := keyImport{Errors: append([]lineError{}, mistakes...)}
+			result := keyReport{Errors: append([]lineError{}, mistakes...)}
 			if err := result.send(client.WithOperator(c.Context()), gate, keys, dryRun, c.ErrOrStderr()); err != nil {
 				return err
 			}
 			slices.SortStableFunc(result.Errors, func(a, b lineError) int { return cmp.Compare(a.Line, b.Line) })
-			if err := printJSON(c.OutOrStdout(), result); err != nil || len(result.Errors) == 0 {
+			if err := cli.PrintJSON(c.OutOrStdout(), result); err != nil || len(result.Errors) == 0 {
 				return err
 			}
 			return fmt.Errorf("%d of %d keys have errors", len(result.Errors), len(keys)+len(mistakes))
@@ -74,7 +76,7 @@ func (t *tool) importKeys() *cobra.Command {
 
 // send imports the keys in parts. After a failure, the numbers are not those of
 // the file.
-func (k *keyImport) send(ctx context.Context, gate *client.Client, keys []keyLine, dryRun bool, progress io.Writer) error {
+func (k *keyReport) send(ctx context.Context, gate *client.Client, keys []keyLine, dryRun bool, progress io.Writer) error {
 	// The gate checks the keys of one request against each other.
 	atOnce, done := keysAtOnce, 0
 	if dryRun {
@@ -93,7 +95,7 @@ func (k *keyImport) send(ctx context.Context, gate *client.Client, keys []keyLin
 }
 
 // sendPart imports keys with one request.
-func (k *keyImport) sendPart(ctx context.Context, gate *client.Client, keys []keyLine, dryRun bool) error {
+func (k *keyReport) sendPart(ctx context.Context, gate *client.Client, keys []keyLine, dryRun bool) error {
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
 	var body bytes.Buffer

@@ -1,4 +1,4 @@
-package cli
+package enrol
 
 import (
 	"bufio"
@@ -18,9 +18,9 @@ import (
 )
 
 var (
-	errNoToken  = errors.New("the line has neither token nor sha256")
-	errTwoForms = errors.New("the line has both token and sha256: use one")
-	errOwnToken = errors.New("the token begins with tgk_ or tgl_: keys of the gate cannot be imported")
+	errNoTokenOrHash = errors.New("the line has neither token nor sha256")
+	errTwoForms      = errors.New("the line has both token and sha256: use one")
+	errOwnToken      = errors.New("the token begins with tgk_ or tgl_: keys of the gate cannot be imported")
 )
 
 // keyLine is a key of a file, with the hash of its token.
@@ -69,7 +69,7 @@ func parseKey(text []byte) (key api.KeyLine, err error) {
 	}
 	switch {
 	case line.Token == "" && line.SHA256 == "":
-		return key, errNoToken
+		return key, errNoTokenOrHash
 	case line.Token != "" && line.SHA256 != "":
 		return key, errTwoForms
 	case line.Token != "":
