@@ -42,12 +42,13 @@ var keyImport = importKind[api.KeyLine]{
 		hash, _ := hashOf(line) // check refuses a line without one
 		return string(hash[:])
 	},
-	newApply: func(with *admin.Session, dryRun bool) (func(context.Context, *imported[api.KeyLine]), *apierror.Error) {
+	refuse: func(with *admin.Session) *apierror.Error {
 		if !with.Policy.ForeignKeys {
-			return nil, errForeignKeysOff
+			return errForeignKeysOff
 		}
-		return (&keyImporter{dryRun: dryRun}).apply, nil
+		return nil
 	},
+	apply: importKeys,
 }
 
 // hashOf returns the hash that stores look the token of a line up by.
@@ -93,14 +94,6 @@ func checkKeyLine(with *admin.Session, line api.KeyLine) error {
 	return with.CheckChange(api.AccountChange{Plan: line.Plan})
 }
 
-// keyImporter applies an import of keys.
-type keyImporter struct {
-	dryRun bool
-	drafts map[string]*draft // by account
-	// tokens are the accounts of the keys that a dry run would have created.
-	tokens map[token.Hash]string
-}
-
 // draft is a copy of the document of an account, with the keys of the lines
 // before.
 type draft struct {
@@ -117,28 +110,28 @@ type importedKey struct {
 	line int
 }
 
-// apply decides about each line of a batch with drafts. Then it creates the
+// importKeys decides about each line of a batch with drafts. Then it creates the
 // accounts that are missing, and then the keys: a token can only become a key
-// of an account that exists.
-func (k *keyImporter) apply(ctx context.Context, i *imported[api.KeyLine]) {
-	drafts, errs := k.group(i), make([]error, len(i.batch))
+// of an account that exists. A dry run only decides, by the tokens of the lines
+// before.
+func importKeys(ctx context.Context, i *imported[api.KeyLine]) {
+	drafts, errs := group(i.batch), make([]error, len(i.batch))
 	var deciding errgroup.Group
 	deciding.SetLimit(accountsAtOnce)
 	for _, d := range drafts {
 		deciding.Go(func() error {
-			k.decide(ctx, i, d, errs)
+			decide(ctx, i, d, errs)
 			return nil
 		})
 	}
 	_ = deciding.Wait() // no function fails
-	if k.dryRun {
-		for _, d := range drafts {
-			for _, key := range d.keys {
-				k.tokens[key.Hash] = d.ID
-			}
-			d.lines, d.keys = nil, nil
+	for _, d := range drafts {
+		for _, key := range d.keys {
+			i.planned[string(key.Hash[:])] = d.ID
 		}
-	} else {
+	}
+	if !i.dryRun {
+		clear(i.planned)
 		i.createAccounts(ctx, drafts)
 		i.createKeys(ctx, drafts, errs)
 	}
@@ -151,20 +144,14 @@ func (k *keyImporter) apply(ctx context.Context, i *imported[api.KeyLine]) {
 	}
 }
 
-// group returns the accounts of a batch with their lines. A dry run continues
-// with the drafts of the batches before.
-func (k *keyImporter) group(i *imported[api.KeyLine]) (drafts []*draft) {
-	if k.drafts == nil || !k.dryRun {
-		k.drafts, k.tokens = map[string]*draft{}, map[token.Hash]string{}
-	}
-	for n, c := range i.batch {
-		d := k.drafts[c.line.Account]
+// group returns the accounts of a batch with their lines.
+func group(batch []batchLine[api.KeyLine]) (drafts []*draft) {
+	byAccount := map[string]*draft{}
+	for n, c := range batch {
+		d := byAccount[c.line.Account]
 		if d == nil {
-			d = new(draft)
-			k.drafts[c.line.Account] = d
-		}
-		if len(d.lines) == 0 {
-			drafts = append(drafts, d)
+			d = &draft{Account: &book.Account{Account: store.Account{ID: c.line.Account}}}
+			byAccount[c.line.Account], drafts = d, append(drafts, d)
 		}
 		d.lines = append(d.lines, n)
 	}
@@ -176,32 +163,28 @@ const accountsAtOnce = 64
 
 // decide sets the errors of the lines of an account, nil for those whose key
 // is new.
-func (k *keyImporter) decide(ctx context.Context, i *imported[api.KeyLine], d *draft, errs []error) {
-	var err error
-	if d.Account == nil {
-		account := i.batch[d.lines[0]].line.Account
-		d.Account, err = i.Book.Get(ctx, account)
-		if errors.Is(err, store.ErrNotFound) {
-			d.Account, err = &book.Account{Account: store.Account{ID: account}}, nil
-		}
+func decide(ctx context.Context, i *imported[api.KeyLine], d *draft, errs []error) {
+	a, err := i.Book.Get(ctx, d.ID)
+	if err == nil {
+		d.Account = a
 	}
 	for _, n := range d.lines {
-		errs[n] = err
-		if err == nil {
-			errs[n] = k.addKey(ctx, i.Session, d, n, i.batch[n].line)
+		if errs[n] = err; err == nil || errors.Is(err, store.ErrNotFound) {
+			errs[n] = addKey(ctx, i, d, n)
 		}
 	}
 }
 
 // addKey adds the key of a line to a draft. The error is store.ErrExists if the
 // account has or had the key.
-func (k *keyImporter) addKey(ctx context.Context, with *admin.Session, d *draft, n int, line api.KeyLine) error {
+func addKey(ctx context.Context, i *imported[api.KeyLine], d *draft, n int) error {
+	with, line := i.Session, i.batch[n].line
 	hash, _ := hashOf(line)
 	key := book.Key{Hash: hash, Key: store.Key{
 		ID: token.IDOf(d.ID, hash), Account: d.ID, Kind: token.Key, Name: admin.CleanName(line.Name),
 		Hint: token.Hint(""), CreatedAt: admin.Round(with.Now),
 	}}
-	if err := k.checkNew(ctx, with, d, key); err != nil {
+	if err := i.checkNew(ctx, d, key); err != nil {
 		return err
 	}
 	a := d.Account
@@ -236,11 +219,13 @@ func (k *keyImporter) addKey(ctx context.Context, with *admin.Session, d *draft,
 
 // checkNew checks that the account does not have the key, and that no other
 // account has its token.
-func (k *keyImporter) checkNew(ctx context.Context, with *admin.Session, d *draft, key book.Key) error {
+func (i *imported[L]) checkNew(ctx context.Context, d *draft, key book.Key) error {
 	known := d.Find(key.ID) != nil
+	holder := i.planned[string(key.Hash[:])]
+	known = known || holder == d.ID
 	var err error
-	if k.dryRun && !known { // otherwise the step checks it
-		known, err = with.Book.WasImported(ctx, d.ID, key.ID)
+	if i.dryRun && !known { // otherwise the step checks it
+		known, err = i.Book.WasImported(ctx, d.ID, key.ID)
 	}
 	if err != nil {
 		return err
@@ -248,9 +233,8 @@ func (k *keyImporter) checkNew(ctx context.Context, with *admin.Session, d *draf
 	if known {
 		return store.ErrExists
 	}
-	holder := k.tokens[key.Hash]
 	if holder == "" {
-		holder, err = with.Book.Holder(ctx, key.Hash, with.Now)
+		holder, err = i.Book.Holder(ctx, key.Hash, i.Now)
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound), holder == d.ID:

@@ -54,9 +54,11 @@ type importKind[L any] struct {
 	// subject returns a text that differs between the lines of a batch: a
 	// line with the same one needs the result of the line before.
 	subject func(L) string
-	// newApply returns what applies a batch and sets the results of its lines, or
-	// refuses the whole import. A dry run changes nothing.
-	newApply func(with *admin.Session, dryRun bool) (func(context.Context, *imported[L]), *apierror.Error)
+	// refuse refuses the whole import. It can be nil.
+	refuse func(*admin.Session) *apierror.Error
+	// apply applies a batch and sets the results of its lines. A dry run changes
+	// nothing.
+	apply func(context.Context, *imported[L])
 }
 
 // serveImport adds an import. huma reads a body as a whole, so it describes
@@ -101,7 +103,7 @@ func checkImport(r *http.Request, parameters []*huma.Param) (dryRun bool, refuse
 // importLines answers when the last line is applied, not while it reads: many
 // clients send the whole body before they read, and would never end.
 func importLines[L any](s *admin.Server, kind importKind[L], w http.ResponseWriter, r *http.Request) {
-	i := &imported[L]{Server: s, kind: kind, connection: http.NewResponseController(w), pending: make(map[string]bool, store.MaxBatch)}
+	i := &imported[L]{Server: s, kind: kind, connection: http.NewResponseController(w), pending: make(map[string]bool, store.MaxBatch), planned: map[string]string{}}
 	if refused := i.start(r); refused != nil {
 		admin.Send(w, r, refused)
 		return
@@ -122,7 +124,8 @@ type imported[L any] struct {
 	*admin.Server
 	*admin.Session
 	kind       importKind[L]
-	applyBatch func(context.Context, *imported[L])
+	dryRun     bool
+	planned    map[string]string // the accounts of the subjects that a dry run would have made
 	connection *http.ResponseController
 	line       int              // the last one that was read
 	results    []api.LineResult // of the lines that are not in answer
@@ -140,16 +143,18 @@ type batchLine[L any] struct {
 
 // start checks the request and opens the store.
 func (i *imported[L]) start(r *http.Request) *apierror.Error {
-	dryRun, refused := checkImport(r, i.kind.parameters)
-	if refused != nil {
+	var refused *apierror.Error
+	var err error
+	if i.dryRun, refused = checkImport(r, i.kind.parameters); refused != nil {
 		return refused
 	}
-	var err error
 	if i.Session, err = i.Open(); err != nil {
 		return i.Refusal(r.Context(), err)
 	}
-	i.applyBatch, refused = i.kind.newApply(i.Session, dryRun)
-	return refused
+	if i.kind.refuse != nil {
+		return i.kind.refuse(i.Session)
+	}
+	return nil
 }
 
 // read reads and applies lines until the body ends, or until it has too many
@@ -242,7 +247,7 @@ func refuseLine(result *api.LineResult, refused *apierror.Error) {
 // flush applies the batch and moves the results to the answer.
 func (i *imported[L]) flush(ctx context.Context) {
 	if len(i.batch) > 0 {
-		i.applyBatch(ctx, i)
+		i.kind.apply(ctx, i)
 	}
 	encoder := json.NewEncoder(&i.answer)
 	encoder.SetEscapeHTML(false)
@@ -279,9 +284,7 @@ var accountImport = importKind[api.AccountLine]{
 	check:   func(with *admin.Session, line api.AccountLine) error { return with.CheckChange(line.AccountChange) },
 	account: func(line api.AccountLine) string { return line.Account },
 	subject: func(line api.AccountLine) string { return line.Account },
-	newApply: func(*admin.Session, bool) (func(context.Context, *imported[api.AccountLine]), *apierror.Error) {
-		return importAccounts, nil
-	},
+	apply:   importAccounts,
 }
 
 // importAccounts applies a batch at once.
