@@ -1,4 +1,4 @@
-package examples_test
+package client_test
 
 import (
 	"context"
@@ -6,17 +6,27 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/internal/apierror"
+	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 )
+
+// TestExample runs the example.
+func TestExample(t *testing.T) {
+	gate := controltest.New(t)
+	gate.SetClock(time.Now)
+	t.Setenv("TOLLGATE_CONTROL", gate.Serve(t))
+	t.Setenv("TOLLGATE_SECRET", controltest.Secret)
+	Example()
+}
 
 // An application sets the plan of an account, raises a limit for it, makes a
 // key, and restricts the key.
 func Example() {
-	gate, err := client.New("http://127.0.0.1:8081", os.Getenv("TOLLGATE_SECRET"))
+	gate, err := client.New(os.Getenv("TOLLGATE_CONTROL"), os.Getenv("TOLLGATE_SECRET")) // for example http://127.0.0.1:8081
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -31,7 +41,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	key, err := gate.CreateKey(ctx, "acc_1", api.KeyRequest{Name: "ci", Abilities: []string{"convert"}, TTL: "30d"})
-	var refused *apierror.Error
+	var refused *api.Error
 	switch {
 	case errors.Is(err, client.ErrUnreachable):
 		log.Fatal("the gate does not answer: ", err)
