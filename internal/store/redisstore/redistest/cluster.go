@@ -37,7 +37,7 @@ func StartCluster(t testing.TB, nodes int, config ...string) *Cluster {
 			lines: func(*port) ([]string, error) {
 				return dataLines(append([]string{
 					"cluster-enabled yes",
-					fmt.Sprintf("cluster-port %d", bus.number),
+					fmt.Sprintf("cluster-port %d", bus.Number),
 					"cluster-announce-ip 127.0.0.1",
 					"cluster-node-timeout 2000",
 				}, config...)), nil
@@ -48,7 +48,7 @@ func StartCluster(t testing.TB, nodes int, config ...string) *Cluster {
 		}
 		end(t, server)
 		server.locks = append(server.locks, bus)
-		c.Servers, buses = append(c.Servers, server), append(buses, strconv.Itoa(bus.number))
+		c.Servers, buses = append(c.Servers, server), append(buses, strconv.Itoa(bus.Number))
 	}
 	if err := c.join(buses); err != nil {
 		t.Fatal(err)

@@ -14,9 +14,9 @@ func TestPortTaken(t *testing.T) {
 	need(t)
 	var ports []string
 	server, err := launch(setup{dir: t.TempDir(), secret: newSecret(), scheme: "redis", lines: func(own *port) ([]string, error) {
-		ports = append(ports, own.address())
+		ports = append(ports, own.Address())
 		if len(ports) < 3 {
-			listener, err := net.Listen("tcp", own.address())
+			listener, err := net.Listen("tcp", own.Address())
 			if err != nil {
 				return nil, err
 			}

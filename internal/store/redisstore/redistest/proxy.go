@@ -58,7 +58,7 @@ func StartProxy(t testing.TB, target string) *Proxy {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &Proxy{target: target, address: own.address(), lock: own, changed: make(chan struct{}), links: map[*link]struct{}{}}
+		p := &Proxy{target: target, address: own.Address(), lock: own, changed: make(chan struct{}), links: map[*link]struct{}{}}
 		if failed = p.Resume(); failed == nil {
 			t.Cleanup(func() {
 				if err := p.close(); err != nil {

@@ -77,8 +77,8 @@ func launch(what setup) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		server := &Server{setup: what, address: own.address(), port: own.address(), password: passwordIn(config), locks: []*port{own}}
-		if err := server.configure(own.number, config); err != nil {
+		server := &Server{setup: what, address: own.Address(), port: own.Address(), password: passwordIn(config), locks: []*port{own}}
+		if err := server.configure(own.Number, config); err != nil {
 			return nil, err
 		}
 		if failed = server.start(); !errors.Is(failed, errPortTaken) {
@@ -197,6 +197,13 @@ func (s *Server) userinfo() *url.Userinfo {
 		return nil
 	}
 	return url.UserPassword("", s.password)
+}
+
+// PID returns the process of the server, which must run.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process.command.Process.Pid
 }
 
 // Pause stops the server with SIGSTOP: it keeps its connections and answers

@@ -39,7 +39,7 @@ func StartTLS(t testing.TB, config ...string) (*Server, Files) {
 		lines: func(own *port) ([]string, error) {
 			return dataLines(append([]string{
 				"port 0",
-				fmt.Sprintf("tls-port %d", own.number),
+				fmt.Sprintf("tls-port %d", own.Number),
 				fmt.Sprintf("tls-cert-file %q", files.Cert),
 				fmt.Sprintf("tls-key-file %q", files.Key),
 				fmt.Sprintf("tls-ca-cert-file %q", files.CA),
