@@ -6,20 +6,19 @@
 //	./xcaddy.sh bench -quick                a smoke test; its figures mean little
 //	./xcaddy.sh bench proxy latency         some of the measurements
 //
-// The measurements are handler, size, proxy, redis, peers, garbage, refusals,
-// latency and start, and scale, which takes minutes and only runs if it is
-// named. They use the built programs on the loopback interface, or the
-// packages of the gate.
+// The measurements are handler, size, proxy, redis, peers, refusals, latency
+// and start, and scale, which takes minutes and only runs if it is named. They
+// use the built programs on the loopback interface, or the packages of the gate.
 //
 // The speed of a machine changes from minute to minute. Times are therefore
 // also multiples of what the run measures near them: see units.go. A
-// comparison of the gate with Caddy alone runs both at the same time and
-// loads them in turn, in several short rounds. Each round gives one ratio.
-// The table shows the median, and the noise: how far the same ratio between
-// two equal processes (an A/A pair) is from 1. A value that misses its target
-// by no more than the noise is "within the noise". If equal processes differ
-// by more than maxNoise in a round, the bench repeats the round, but not too
-// often. If they still differ, the result is "too noisy".
+// comparison runs all sides at the same time and loads them in turn, in several
+// short rounds. Each round gives one ratio. The table shows the median, and the
+// noise: how far the same ratio between two equal processes (an A/A pair) is
+// from 1. A value that misses its target by no more than the noise is "within
+// the noise". If equal processes differ by more than maxNoise in a round, the
+// bench repeats the round, but not too often. If they still differ, the result
+// is "too noisy".
 package main
 
 import (
@@ -29,7 +28,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -39,12 +37,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	var err error
-	if len(os.Args) == 4 && os.Args[1] == serveCurrency {
-		err = runCurrency(ctx, os.Args[2], os.Args[3])
-	} else {
-		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	}
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -59,43 +52,34 @@ type bench struct {
 	accounts int // of the large store
 	repeats  int // of what is not measured in rounds
 	quick    bool
-	graphs   string // the directory for graphs; "" for none
 	only     []string
 
 	caddy    string // the built program
 	dir      string
-	peers    *peers         // once they are measured
 	repeated int            // rounds whose equal sides differed too much
+	upstream string         // the address of startUpstream
 	stops    []func() error // stop what the current measurement started
 }
 
 // measurement gives some rows of the table.
 type measurement struct {
 	name    string
-	needs   []string // programs that are also packages of Debian
 	measure func(context.Context, *bench) ([]row, error)
 }
-
-// Programs that measurements need.
-const (
-	wrk         = "wrk"
-	redisServer = "redis-server"
-)
 
 // scale is the measurement that runs only if it is named.
 const scale = "scale"
 
 var measurements = []measurement{
-	{"handler", nil, measureHandler},
-	{"size", nil, measureSize},
-	{"proxy", []string{wrk}, measureProxy},
-	{"redis", []string{wrk, redisServer}, measureRedis},
-	{"peers", []string{wrk, redisServer, nginxProgram}, measurePeers},
-	{"garbage", []string{wrk}, measureGarbage},
-	{"refusals", []string{wrk}, measureRefusals},
-	{"latency", nil, measureLatency},
-	{"start", nil, measureStart},
-	{scale, nil, measureScale},
+	{"handler", measureHandler},
+	{"size", measureSize},
+	{"proxy", measureProxy},
+	{"redis", measureRedis},
+	{"peers", measurePeers},
+	{"refusals", measureRefusals},
+	{"latency", measureLatency},
+	{"start", measureStart},
+	{scale, measureScale},
 }
 
 // run prints a table. If one measurement fails, the table shows the others.
@@ -111,48 +95,45 @@ func run(ctx context.Context, args []string, output, progress io.Writer) (err er
 		return fmt.Errorf("creating a work directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	before, err := describe(ctx, b)
+	notes, err := b.describe(ctx)
 	if err != nil {
-		return fmt.Errorf("describing the machine: %w", err)
+		return err
 	}
 	var rows []row
 	for _, m := range measurements {
-		if !b.wants(m.name) {
+		if !b.wants(m.name) || ctx.Err() != nil {
 			continue
 		}
 		fmt.Fprintf(progress, "measuring %s ...\n", m.name)
-		more, failure := m.measure(ctx, b)
+		more, failure := b.measure(ctx, m)
 		rows = append(rows, more...)
-		if failure = errors.Join(failure, b.stop()); failure != nil {
+		if failure != nil {
 			err = errors.Join(err, fmt.Errorf("measuring %s: %w", m.name, failure))
-		}
-		if ctx.Err() != nil {
-			break
 		}
 	}
 	if len(rows) == 0 {
 		return err
 	}
-	err = errors.Join(err, printTable(output, rows))
-	if b.peers != nil {
-		err = errors.Join(err, b.peers.write(output))
+	return errors.Join(err, printTable(output, rows), b.printNotes(output, notes))
+}
+
+// measure makes one measurement and stops what it started.
+func (b *bench) measure(ctx context.Context, m measurement) (rows []row, err error) {
+	defer func() { err = errors.Join(err, b.stop()) }()
+	if err := b.startUpstream(ctx); err != nil {
+		return nil, err
 	}
-	return errors.Join(err, printNotes(output, before, b))
+	return m.measure(ctx, b)
 }
 
 // parseFlags reads the command line.
 func parseFlags(args []string, usage io.Writer) (*bench, error) {
 	b := &bench{accounts: 1_000_000, repeats: 3}
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags := flag.NewFlagSet("bench [flags] [measurement...]", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	flags.IntVar(&b.rounds, "rounds", 15, "number of rounds")
 	flags.IntVar(&b.seconds, "seconds", 2, "duration of one load, in seconds")
 	flags.BoolVar(&b.quick, "quick", false, "a smoke test: 2 rounds of 1 second, a store of 20000 accounts")
-	flags.StringVar(&b.graphs, "graphs", "", "directory for graphs of the measurement peers, such as docs; they take five more minutes")
-	flags.Usage = func() {
-		fmt.Fprintf(usage, "usage: bench [flags] [measurement...]\n\nThe measurements are %s.\n\n", strings.Join(names(), ", "))
-		flags.PrintDefaults()
-	}
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -163,8 +144,7 @@ func parseFlags(args []string, usage io.Writer) (*bench, error) {
 	return b, nil
 }
 
-func names() []string {
-	var list []string
+func names() (list []string) {
 	for _, m := range measurements {
 		list = append(list, m.name)
 	}
@@ -190,22 +170,6 @@ func (b *bench) check() (err error) {
 	}
 	if _, err := os.Stat(b.caddy); err != nil {
 		return fmt.Errorf("missing bin/caddy; run ./xcaddy.sh bench: %w", err)
-	}
-	return b.checkPrograms(exec.LookPath)
-}
-
-// checkPrograms looks for the programs that the measurements need.
-func (b *bench) checkPrograms(look func(name string) (path string, err error)) error {
-	for _, m := range measurements {
-		if !b.wants(m.name) {
-			continue
-		}
-		for _, program := range m.needs {
-			if _, err := look(program); err != nil {
-				return fmt.Errorf("missing %s for the measurement %s; on Debian: apt-get install %[1]s; "+
-					"or choose other measurements: %[3]w", program, m.name, err)
-			}
-		}
 	}
 	return nil
 }

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"net/http"
 	"strings"
 	"time"
 
@@ -13,116 +14,81 @@ import (
 
 // Packages in the names of functions.
 const (
-	project     = "github.com/caddy-tollgate/tollgate/"
-	apiPackage  = project + "upstream/currency/api."
-	gatePackage = project + "caddymodule"
-	apiErrors   = gatePackage + "/apierror."
+	project    = "github.com/caddy-tollgate/tollgate/"
+	upstreams  = project + "upstream/"
+	apiPackage = upstreams + "currency/api."
+	apiErrors  = project + "internal/apierror."
 )
 
-// shares are parts of the processor samples of a process.
-type shares struct {
-	api       float64 // in the upstream's API, without the gate's work on its answer
-	upstream  float64 // in the upstream, without the same
-	collector float64 // in the garbage collector
-}
-
-// loadProfiled loads a side while it profiles its Caddy.
-func (s *side) loadProfiled(ctx context.Context, duration time.Duration) (shares, error) {
-	p, err := s.loadWhile(ctx, duration, "profile")
-	if err != nil {
-		return shares{}, err
-	}
-	return sharesOf(p)
-}
-
-// loadWhile loads a side while it takes a profile of its Caddy.
-func (s *side) loadWhile(ctx context.Context, duration time.Duration, name string) (*profile.Profile, error) {
+// profileAPI loads a side while it profiles its Caddy, and returns the part of
+// the processor samples in the upstream's API.
+func (s *side) profileAPI(ctx context.Context, duration time.Duration) (float64, error) {
 	loaded := make(chan error, 1)
 	go func() {
-		_, err := s.generator.run(ctx, s.address, duration+time.Second) // longer than the profile
+		_, err := s.calls(ctx, duration+time.Second) // longer than the profile
 		loaded <- err
 	}()
-	p, err := takeProfile(ctx, s.admin, name, duration)
-	if loading := <-loaded; loading != nil {
-		return nil, loading
+	data, err := get(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", s.admin, int(duration.Seconds())))
+	if err := errors.Join(err, <-loaded); err != nil {
+		return 0, fmt.Errorf("profiling: %w", err)
 	}
+	p, err := profile.ParseData(data)
 	if err != nil {
-		return nil, fmt.Errorf("profiling: %w", err)
+		return 0, err
 	}
-	return p, nil
+	return partInAPI(p)
 }
 
-// takeProfile reads a profile from Caddy's administration: "profile" of the
-// processor, or "allocs".
-func takeProfile(ctx context.Context, admin, name string, duration time.Duration) (*profile.Profile, error) {
-	data, err := get(ctx, fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%d", admin, name, int(duration.Seconds())))
+// get returns the body of an answer.
+func get(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	return profile.ParseData(data)
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("got status %s", response.Status)
+	}
+	return io.ReadAll(response.Body)
 }
 
-// sharesOf weighs samples by their number.
-func sharesOf(p *profile.Profile) (s shares, err error) {
-	var all float64
+// partInAPI weighs samples by their number.
+func partInAPI(p *profile.Profile) (float64, error) {
+	var api, all int64
 	for _, sample := range p.Sample {
-		n := float64(sample.Value[0])
+		n := sample.Value[0]
 		all += n
-		stack := functions(sample)
-		if slices.ContainsFunc(stack, inCollector) {
-			s.collector += n
-		}
-		if ofGate(stack) {
-			continue
-		}
-		if slices.ContainsFunc(stack, in(project+"upstream/")) {
-			s.upstream += n
-		}
-		if slices.ContainsFunc(stack, in(apiPackage)) {
-			s.api += n
+		if inAPI(sample) {
+			api += n
 		}
 	}
 	if all == 0 {
-		return s, errors.New("the profile has no samples")
+		return 0, errors.New("the profile has no samples")
 	}
-	return shares{s.api / all, s.upstream / all, s.collector / all}, nil
+	return float64(api) / float64(all), nil
 }
 
-// functions returns the names on the stack of a sample, the leaf first.
-func functions(sample *profile.Sample) []string {
-	var names []string
+// inAPI tells whether a sample is the API's, and not the gate's. The gate works
+// on the answer when the API writes it, so it is then below the API on the
+// stack, which begins with the innermost function. Both use the package
+// apierror.
+func inAPI(sample *profile.Sample) bool {
 	for _, location := range sample.Location {
 		for _, line := range location.Line {
-			if line.Function != nil {
-				names = append(names, line.Function.Name)
+			if line.Function == nil {
+				continue
+			}
+			switch name := line.Function.Name; {
+			case strings.HasPrefix(name, apiPackage):
+				return true
+			case strings.HasPrefix(name, project) && !strings.HasPrefix(name, upstreams) && !strings.HasPrefix(name, apiErrors):
+				return false
 			}
 		}
-	}
-	return names
-}
-
-// ofGate tells whether the innermost function of the project is the gate's.
-// It works on the answer when the API writes it, so it is then below the API
-// on the stack. Both use the package apierror.
-func ofGate(stack []string) bool {
-	for _, name := range stack {
-		if strings.HasPrefix(name, project) {
-			return strings.HasPrefix(name, gatePackage) && !strings.HasPrefix(name, apiErrors)
-		}
-	}
-	return false
-}
-
-func in(prefix string) func(name string) bool {
-	return func(name string) bool { return strings.HasPrefix(name, prefix) }
-}
-
-// inCollector recognizes the background work of the collector, and the work
-// that goroutines do for it.
-func inCollector(name string) bool {
-	switch name {
-	case "runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep":
-		return true
 	}
 	return false
 }

@@ -2,19 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/tools/freeport"
 )
 
 // timeout limits each wait for a program.
@@ -25,12 +22,11 @@ type server struct {
 	name    string
 	address string
 	admin   string // of a Caddy
-	workers []int  // processes of nginx
 
-	variables []string // of its environment, beside those of the bench
-	process   *exec.Cmd
-	log       string        // the file for its output
-	ended     chan struct{} // closed when the process ends
+	process *exec.Cmd
+	cancel  context.CancelFunc // sends SIGTERM
+	log     string             // the file for its output
+	ended   chan struct{}      // closed when the process ends
 }
 
 // answers describes the answer of a server that is ready.
@@ -40,21 +36,23 @@ type answers struct {
 	rateLimit string // a part of the field RateLimit
 }
 
-// start starts a program in a directory for its files. The caller waits for
-// its answer.
-func (b *bench) start(ctx context.Context, s *server, dir string, command ...string) error {
+// start starts a program in a directory for its files, and waits for its
+// answer.
+func (b *bench) start(ctx context.Context, s *server, dir string, ready answers, command ...string) error {
 	s.log, s.ended = filepath.Join(dir, "log"), make(chan struct{})
 	log, err := os.Create(s.log)
 	if err != nil {
 		return err
 	}
 	defer log.Close() // the process has its own descriptor
-	s.process = exec.CommandContext(ctx, command[0], command[1:]...)
+	running, cancel := context.WithCancel(ctx)
+	s.cancel, s.process = cancel, exec.CommandContext(running, command[0], command[1:]...)
 	s.process.Cancel = func() error { return s.process.Process.Signal(syscall.SIGTERM) }
 	s.process.WaitDelay = timeout
 	s.process.Dir, s.process.Stdout, s.process.Stderr = dir, log, log
-	s.process.Env = slices.Concat(os.Environ(), []string{"HOME=" + dir, "XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir}, s.variables)
+	s.process.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	if err := s.process.Start(); err != nil {
+		cancel()
 		return fmt.Errorf("starting %s: %w", s.name, err)
 	}
 	go func() {
@@ -62,24 +60,20 @@ func (b *bench) start(ctx context.Context, s *server, dir string, command ...str
 		_ = s.process.Wait() // await and the load report an early end
 	}()
 	b.stops = append(b.stops, s.stop)
-	return nil
+	return s.await(ctx, func(ctx context.Context) error { return s.answers(ctx, ready) })
 }
 
 func (s *server) pid() int { return s.process.Process.Pid }
 
-// await repeats a request until the answer is the expected one.
-func (s *server) await(ctx context.Context, ready answers) error {
+// await waits until the server is ready.
+func (s *server) await(ctx context.Context, ready func(context.Context) error) error {
 	const pause = 2 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		response, err := s.call(ctx, ready.token)
+		err := ready(ctx)
 		if err == nil {
-			response.Body.Close()
-			if response.StatusCode == ready.status && strings.Contains(response.Header.Get("RateLimit"), ready.rateLimit) {
-				return nil
-			}
-			err = fmt.Errorf("got status %s and RateLimit %q, want %d and %q", response.Status, response.Header.Get("RateLimit"), ready.status, ready.rateLimit)
+			return nil
 		}
 		select {
 		case <-s.ended:
@@ -89,6 +83,19 @@ func (s *server) await(ctx context.Context, ready answers) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// answers compares one answer.
+func (s *server) answers(ctx context.Context, want answers) error {
+	response, err := s.call(ctx, want.token)
+	if err != nil {
+		return err
+	}
+	response.Body.Close()
+	if got := response.Header.Get("RateLimit"); response.StatusCode != want.status || !strings.Contains(got, want.rateLimit) {
+		return fmt.Errorf("%s answers %s and RateLimit %q, want %d and %q", s.name, response.Status, got, want.status, want.rateLimit)
+	}
+	return nil
 }
 
 // call makes one call over a connection of its own.
@@ -116,43 +123,22 @@ func (s *server) messages() string {
 
 // stop ends the process, and kills it after a timeout. It can be repeated.
 func (s *server) stop() error {
-	err := s.process.Process.Signal(syscall.SIGTERM)
-	if errors.Is(err, os.ErrProcessDone) {
-		err = nil
-	}
-	select {
-	case <-s.ended:
-		return err
-	case <-time.After(timeout):
-		err = errors.Join(err, fmt.Errorf("%s did not end after SIGTERM", s.name), s.process.Process.Kill())
-		<-s.ended
-		return err
-	}
+	s.cancel()
+	<-s.ended
+	return nil
 }
 
-// given are the ports that freeAddresses has returned.
-var given sync.Map
-
-// freeAddresses returns addresses that no program uses now. Their ports lie below
-// those that Linux gives for port 0, and those that the other tests choose: until
-// the server listens that they are for, no program gets them.
-func freeAddresses(ctx context.Context, n int) (list []string, err error) {
-	const lowest, highest, tries = 4000, 10000, 1000
-	for range tries {
-		if len(list) == n {
-			return list, nil
-		}
-		address := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(highest-lowest))
-		var listener net.Listener
-		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
-			continue
-		}
-		if err = listener.Close(); err != nil {
+// freeAddresses returns addresses that no other program gets until the
+// measurement ends.
+func (b *bench) freeAddresses(n int) ([]string, error) {
+	list := make([]string, n)
+	for i := range list {
+		port, err := freeport.New()
+		if err != nil {
 			return nil, err
 		}
-		if _, taken := given.LoadOrStore(address, true); !taken {
-			list = append(list, address)
-		}
+		b.stops = append(b.stops, port.Release)
+		list[i] = port.Address()
 	}
-	return nil, fmt.Errorf("found %d free addresses, want %d: %v", len(list), n, err)
+	return list, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -18,37 +19,22 @@ import (
 
 // measureSize fills a ledger and measures its heap.
 func measureSize(ctx context.Context, b *bench) ([]row, error) {
-	var perAccount, withMonth values
+	rows := []row{
+		{what: fmt.Sprintf("memory per account, %d with a key and a count", b.accounts), target: atMost(300), unit: asBytes},
+		{what: "  with a limit of the day and of the month", target: atMost(350), unit: asBytes},
+	}
 	for range b.repeats {
-		before := heap()
-		l, err := fillLedger(ctx, b.accounts, store.Day)
-		if err != nil {
-			return nil, err
+		for i, periods := range [][]store.Period{{store.Day}, {store.Day, store.Month}} {
+			before := heap()
+			l, err := fillLedger(ctx, b.accounts, periods...)
+			if err != nil {
+				return nil, err
+			}
+			rows[i].measured = append(rows[i].measured, float64(heap()-before)/float64(b.accounts))
+			runtime.KeepAlive(l)
 		}
-		perAccount = append(perAccount, float64(heap()-before)/float64(b.accounts))
-		runtime.KeepAlive(l)
-		before = heap()
-		if l, err = fillLedger(ctx, b.accounts, store.Day, store.Month); err != nil {
-			return nil, err
-		}
-		withMonth = append(withMonth, float64(heap()-before)/float64(b.accounts))
-		runtime.KeepAlive(l)
 	}
-	what := fmt.Sprintf("memory per account, %d with a key and a count", b.accounts)
-	onDisk, err := measureDisk(ctx)
-	return append([]row{
-		{what: what, target: b.unlessQuick(atMost(300)), unit: asBytes, measured: perAccount},
-		{what: "  with a limit of the day and of the month", target: b.unlessQuick(atMost(350)), unit: asBytes, measured: withMonth},
-	}, onDisk...), err
-}
-
-// unlessQuick returns a target of the large store, or none for a smaller
-// store.
-func (b *bench) unlessQuick(t target) target {
-	if b.quick {
-		return target{}
-	}
-	return t
+	return rows, nil
 }
 
 // heap is the memory in use, in bytes.
@@ -113,75 +99,71 @@ func today() (calendar.Day, error) {
 // first admitted call, counted on top of the stored count. The files of the
 // store are in the system's cache, as after a restart of Caddy.
 func measureStart(ctx context.Context, b *bench) ([]row, error) {
-	upstream, err := b.startUpstream(ctx)
-	if err != nil {
-		return nil, err
-	}
 	dir := filepath.Join(b.dir, "large")
 	tokens, err := restoreStore(ctx, dir, b.accounts, 1, b.repeats)
 	if err != nil {
 		return nil, err
 	}
-	config, err := gateConfig(ctx, badger(dir, "sync off"), utc, proxyTo(upstream))
-	if err != nil {
-		return nil, err
-	}
-	var took, hashes, resident values
+	var took, hashes values
 	for _, token := range tokens[:b.repeats] {
 		before, began := hashTime(), time.Now()
 		next := answers{token, http.StatusOK, fmt.Sprintf(";r=%d;", ampleLimit-storedCalls-1)}
-		c, err := b.startCaddy(ctx, config, next)
+		c, err := b.startOn(ctx, badger(dir, "sync off"), proxyTo(b.upstream), next)
 		if err != nil {
 			return nil, err
 		}
 		took = append(took, float64(time.Since(began)))
 		hashes = append(hashes, (before+hashTime())/2)
-		_, memory, err := usageOf(c.pid())
-		if err != nil {
-			return nil, err
-		}
-		resident = append(resident, memory.resident)
 		if err := c.stop(); err != nil {
 			return nil, err
 		}
 	}
 	perAccount := valuesOf(took, func(v float64) float64 { return v / float64(b.accounts) })
-	what := fmt.Sprintf("start with %d accounts, a key and a count each", b.accounts)
 	return []row{
-		{what: what, unit: asSecs, measured: took},
-		{what: "  for each account", target: b.unlessQuick(atMost(38)), unit: asNanos, in: inH(hashes), measured: perAccount},
-		{what: "  memory of Caddy (resident) after it", unit: asMiB, measured: resident},
+		{what: fmt.Sprintf("start with %d accounts, a key and a count each", b.accounts), unit: asSecs, measured: took},
+		{what: "  for each account", target: atMost(38), unit: asNanos, in: inH(hashes), measured: perAccount},
 	}, nil
 }
+
+// storedCalls are the calls of an account in each of its counts.
+const storedCalls = 1000
 
 // restoreStore makes a store of accounts with a key and counts of so many
 // days, and returns the tokens of some accounts, evenly distributed.
 func restoreStore(ctx context.Context, dir string, accounts, days, callers int) (tokens []string, err error) {
-	every := max(1, accounts/callers)
-	err = benchtest.RestoreBadger(dir, accountPieces(ctx, accounts, days, func(i int, token string) {
-		if i%every == 0 {
-			tokens = append(tokens, token)
-		}
-	}))
+	day, err := today()
 	if err != nil {
-		return nil, fmt.Errorf("creating a store: %w", err)
+		return nil, err
 	}
-	return tokens, nil
+	err = benchtest.RestoreBadger(dir, func(yield func(book.Piece, error) bool) {
+		for i := range accounts {
+			a, token, err := newAccount(accountID(i), planFour)
+			err = cmp.Or(err, ctx.Err())
+			if !yield(book.Piece{Document: a}, err) || err != nil {
+				return
+			}
+			if i%max(1, accounts/callers) == 0 {
+				tokens = append(tokens, token)
+			}
+			for n := range days {
+				count := store.Count{Day: day - calendar.Day(n), Endpoint: "convert", Used: storedCalls}
+				if !yield(book.Piece{Count: &store.StoredCount{Account: a.ID, Count: count}}, nil) {
+					return
+				}
+			}
+		}
+	})
+	return tokens, err
 }
 
-// createAccount creates an account with a key and returns its token.
-func createAccount(ctx context.Context, db *benchtest.Store, account, plan string) (string, error) {
+// newAccount makes an account with a key, and returns the token.
+func newAccount(id, plan string) (*book.Account, string, error) {
+	t, key, err := newKey()
 	now := time.Now()
-	t, id, err := newKey()
-	if err != nil {
-		return "", err
-	}
-	key := store.Key{
-		ID: id, Account: account, Kind: token.Key, Name: "bench", Abilities: []string{"convert"},
-		Hint: token.Hint(t.Reveal()), CreatedAt: now,
-	}
-	return t.Reveal(), db.ChangeOne(ctx, now, account, func(a *book.Account) error {
-		a.Exists, a.Plan, a.CreatedAt = true, plan, now
-		return a.Create(book.Key{Key: key, Hash: t.Hash()})
-	})
+	return &book.Account{
+		Account: store.Account{ID: id, Plan: plan, Label: "somebody@example.com", CreatedAt: now}, Exists: true,
+		Keys: []*book.Key{{Hash: t.Hash(), Key: store.Key{
+			ID: key, Account: id, Kind: token.Key, Name: "bench", Abilities: []string{"convert"}, Hint: token.Hint(t.Reveal()), CreatedAt: now,
+		}}},
+	}, t.Reveal(), err
 }

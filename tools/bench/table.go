@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -15,12 +16,12 @@ type row struct {
 	measured values
 	in       timeUnit // the zero timeUnit if the row is no time, or has no unit
 
-	// noise is the same measurement between two equal sides, and expected
-	// is its value without noise, in the unit of the target. Without an equal
-	// side, the row is a repeated measurement, and the spread of the repetitions
-	// is its noise.
-	noise    values
-	expected float64
+	// noise is the same measurement between two equal sides: without noise, it
+	// would be 1 in a ratio, and 0 in a difference. Without an equal side, the
+	// row is a repeated measurement, and the spread of the repetitions is its
+	// noise.
+	noise values
+	ratio bool
 }
 
 // unit prints a figure.
@@ -30,7 +31,6 @@ type unit func(float64) string
 var (
 	asRatio   unit = func(v float64) string { return fmt.Sprintf("%.3f", v) }
 	asCount   unit = func(v float64) string { return fmt.Sprintf("%.0f", v) }
-	asTenths  unit = func(v float64) string { return fmt.Sprintf("%.1f", v) }
 	asBytes   unit = func(v float64) string { return fmt.Sprintf("%.0f B", v) }
 	asNanos   unit = func(v float64) string { return fmt.Sprintf("%.0f ns", v) }
 	asMicros  unit = func(v float64) string { return fmt.Sprintf("%.1f µs", v/1e3) }
@@ -90,7 +90,7 @@ func (r row) tooNoisy() bool {
 	switch {
 	case r.noise == nil:
 		return r.uncertainty() > maxSpread*r.target.limit
-	case r.expected == 1:
+	case r.ratio:
 		return r.noise.uncertainty(1) > maxNoise
 	default:
 		return r.in.name != "" && r.uncertainty() > maxNoise
@@ -111,14 +111,15 @@ func (r row) uncertainty() float64 {
 	switch {
 	case r.noise == nil:
 		return r.multiples(r.measured).spread()
-	case r.expected == 1:
+	case r.ratio:
 		return r.noise.uncertainty(1) * r.measured.median()
 	default:
-		return r.multiples(r.noise).uncertainty(r.expected)
+		return r.multiples(r.noise).uncertainty(0)
 	}
 }
 
-func (r row) cells() [5]string {
+// String returns the row as Markdown, for a tabwriter.
+func (r row) String() string {
 	multiple, measured := r.unit, r.unit(r.measured.median())
 	if r.in.name != "" {
 		multiple = func(v float64) string { return asMultiple(v) + " " + r.in.name }
@@ -132,7 +133,7 @@ func (r row) cells() [5]string {
 	if r.noise != nil || len(r.measured) > 1 {
 		noise = "± " + multiple(r.uncertainty())
 	}
-	return [5]string{r.what, limit, measured, noise, r.result()}
+	return "| " + strings.Join([]string{r.what, limit, measured, noise, r.result()}, "\t| ") + "\t|"
 }
 
 // printTable prints a table in Markdown.
@@ -141,8 +142,7 @@ func printTable(output io.Writer, rows []row) error {
 	fmt.Fprintln(w, "| what\t| target\t| measured\t| noise\t| result\t|")
 	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|---\t|")
 	for _, r := range rows {
-		c := r.cells()
-		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %s\t|\n", c[0], c[1], c[2], c[3], c[4])
+		fmt.Fprintln(w, r)
 	}
 	return w.Flush()
 }
