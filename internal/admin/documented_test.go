@@ -11,11 +11,14 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/feature/introspect"
+	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // waiting is a body that does not arrive in time.
@@ -146,4 +149,22 @@ func documentOf(t *testing.T, handler http.Handler) *openapi3.T {
 		t.Fatal(err)
 	}
 	return document
+}
+
+// TestNumbersOfTheDocument checks the limits in the texts of the operations. Clients
+// have them without the package store.
+func TestNumbersOfTheDocument(t *testing.T) {
+	t.Parallel()
+	for text, number := range map[string]string{
+		api.DeleteAccount.Description: fmt.Sprintf("kept for %d days", store.CountsFor),
+		api.ListAudit.Description:     fmt.Sprintf("kept for %d days", store.ReportsFor),
+		api.ListRefused.Description:   fmt.Sprintf("Kept for %d days", store.ReportsFor),
+		api.CreateKey.Description:     fmt.Sprintf("at most %d live login tokens", store.MaxLiveLogins),
+		api.ListKeys.Description:      fmt.Sprintf("kept for %d days, at most the last %d of", store.RevokedFor/(24*time.Hour), store.MaxEndedKeys),
+		api.PutLimit.Description:      fmt.Sprintf("at most %d overrides", store.MaxOverrides),
+	} {
+		if !strings.Contains(text, number) {
+			t.Errorf("%q does not have %q", text, number)
+		}
+	}
 }

@@ -2,13 +2,10 @@ package api
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
 	"time"
-
-	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // An account id has 1 to MaxAccount letters, digits and . _ @ - and not dots
@@ -118,7 +115,7 @@ var (
 	DeleteAccount = Operation[OfAccount, None]{
 		ID: "delete-account", Method: http.MethodDelete, Path: accountPath, Tag: "accounts",
 		Summary:     "Close an account: delete it with its label and all its tokens",
-		Description: fmt.Sprintf("Its tokens are refused from the next call on. What it called is kept for %d days, for bills: see list-counts. An account that is created later with the same id has no keys and has used nothing.", store.CountsFor),
+		Description: "Its tokens are refused from the next call on. What it called is kept for 400 days, for bills: see list-counts. An account that is created later with the same id has no keys and has used nothing.",
 	}
 	GetDocument = Operation[OfAccount, json.RawMessage]{
 		ID: "get-document", Method: http.MethodGet, Path: accountPath + "/document", Tag: "accounts",

@@ -1,11 +1,8 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // Key is a token without its secret. Times are in UTC; a nil time is not
@@ -125,7 +122,7 @@ var (
 		ID: "create-key", Method: http.MethodPost, Path: keysPath, Tag: "keys", Status: http.StatusCreated,
 		Summary: "Create a key or a login token",
 		Description: "Only this answer has the token. It makes no account. " +
-			fmt.Sprintf("An account has at most %d live login tokens: one more ends the oldest.", store.MaxLiveLogins),
+			"An account has at most 100 live login tokens: one more ends the oldest.",
 		Errors: []int{http.StatusForbidden, http.StatusConflict},
 	}
 	ListKeys = Operation[KeyQuery, KeyList]{

@@ -1,11 +1,8 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // All is the Endpoint of a limit of all endpoints together.
@@ -76,7 +73,7 @@ var (
 		Summary: "Override a limit of the account's plan, or add one",
 		Description: "Replaces the override with the same endpoint and period. It applies to the account's next call and ends by itself. " +
 			"It gives no access to an endpoint that the plan does not list. " +
-			fmt.Sprintf("An account has at most %d overrides.", store.MaxOverrides),
+			"An account has at most 64 overrides.",
 		Errors: []int{http.StatusConflict},
 	}
 	DeleteLimit = Operation[OfLimit, None]{

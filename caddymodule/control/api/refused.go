@@ -1,10 +1,7 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
-
-	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // MaxRefusedDays is the maximum number of days of refused calls.
@@ -38,5 +35,5 @@ type RefusedQuery struct {
 var ListRefused = Operation[RefusedQuery, RefusedPage]{
 	ID: "list-refused", Method: http.MethodGet, Path: "/tollgate/refused", Tag: "usage",
 	Summary:     "Show how many calls were refused",
-	Description: fmt.Sprintf("By day, account, endpoint, code and reason, with those that mode shadow would have refused. Kept for %d days.", store.ReportsFor),
+	Description: "By day, account, endpoint, code and reason, with those that mode shadow would have refused. Kept for 400 days.",
 }
