@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -18,6 +19,10 @@ func TestHealth(t *testing.T) {
 	g := newGate(t)
 	if got := g.Must(t, http.StatusOK, "GET", "/tollgate/health/live", "")["status"]; got != "live" {
 		t.Errorf("live: got %v", got)
+	}
+	live := g.Call(t, "GET", "/tollgate/health/live", "").Header()
+	if live.Get(api.VersionHeader) != "devel" || live.Get(api.InstanceHeader) != admin.Instance || admin.Instance == "" {
+		t.Errorf("live: got %v", live)
 	}
 	expect := func(status int, want string) {
 		t.Helper()

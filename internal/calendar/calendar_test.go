@@ -100,3 +100,25 @@ func TestRetryAfter(t *testing.T) {
 		}
 	}
 }
+
+// TestEndOf has zones whose days do not end at a usual midnight.
+func TestEndOf(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ zone, day, want string }{
+		{"UTC", "2028-02-28", "2028-02-29T00:00:00Z"},
+		{"Pacific/Kiritimati", "2026-12-31", "2026-12-31T10:00:00Z"},
+		{"Pacific/Pago_Pago", "2026-12-31", "2027-01-01T11:00:00Z"},
+		{"Europe/Berlin", "2026-03-29", "2026-03-29T22:00:00Z"},     // 23 hours
+		{"Europe/Berlin", "2026-10-25", "2026-10-25T23:00:00Z"},     // 25 hours
+		{"America/Sao_Paulo", "2018-11-03", "2018-11-04T03:00:00Z"}, // the next day begins at 01:00
+		{"America/St_Johns", "2011-11-05", "2011-11-06T02:30:00Z"},  // the first of two midnights
+		{"Pacific/Apia", "2011-12-29", "2011-12-30T10:00:00Z"},
+		{"Pacific/Apia", "2011-12-30", "2011-12-30T10:00:00Z"}, // a day that there was not
+		{"Pacific/Apia", "2011-12-31", "2011-12-31T10:00:00Z"},
+	} {
+		day, err := calendar.ParseDay(test.day)
+		if got := mustNew(t, test.zone).EndOf(day); err != nil || !got.Equal(instant(t, test.want)) {
+			t.Errorf("%s in %s: got %s, %v, want %s", test.day, test.zone, got.UTC(), err, test.want)
+		}
+	}
+}

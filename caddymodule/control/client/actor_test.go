@@ -1,7 +1,9 @@
 package client_test
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -30,5 +32,21 @@ func TestActorOfChanges(t *testing.T) {
 	}
 	if len(sent) != 2 || sent[http.MethodPut] != "ada gift" || sent[http.MethodGet] != " " {
 		t.Errorf("got %q", sent)
+	}
+}
+
+// TestOperator: a program can name the operator who called it. A name that the
+// gate would refuse is left out.
+func TestOperator(t *testing.T) {
+	c := client.InProcess(controltest.New(t).InProcess())
+	for i, name := range []string{"ada", strings.Repeat("a", api.MaxActor+1), "a\nb"} {
+		t.Setenv("TOLLGATE_ACTOR", name)
+		if _, err := c.PutAccount(client.WithOperator(t.Context()), fmt.Sprint(i), api.AccountChange{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := c.Audit(t.Context(), client.AuditFilter{}, "", 0)
+	if err != nil || len(page.Audit) != 3 || page.Audit[0].Actor.ID != "ada" || page.Audit[1].Actor.ID+page.Audit[2].Actor.ID != "" {
+		t.Errorf("got %+v, %v", page, err)
 	}
 }

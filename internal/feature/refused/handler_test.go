@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // TestRefused reads refused calls page by page, of some days or one account.
@@ -115,6 +116,23 @@ func TestFindAccounts(t *testing.T) {
 			if strings.Join(got, " ") != test.want {
 				t.Errorf("%s with limit %d: got %v, want %s", name, limit, got, test.want)
 			}
+		}
+	}
+}
+
+// TestSearchKey: the last 4 characters of a token find its account, in the case of
+// the token.
+func TestSearchKey(t *testing.T) {
+	t.Parallel()
+	g := controltest.NewChecked(t)
+	g.Account(t, "acc_1", "starter")
+	key := store.Key{ID: "key_1", Account: "acc_1", Kind: token.Key, Name: "ci", CreatedAt: g.Now(), Hint: "tgk_…aZ91"}
+	if err := g.Opened().CreateKey(t.Context(), key, token.Foreign("x")); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]int{"aZ91": 1, "az91": 0, "Z91": 0, "tgk_": 0} {
+		if got := g.Must(t, http.StatusOK, "GET", "/tollgate/accounts?search="+text, "")["accounts"].([]any); len(got) != want {
+			t.Errorf("%s: got %v", text, got)
 		}
 	}
 }
