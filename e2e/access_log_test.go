@@ -54,6 +54,11 @@ const prove = `zcat -f data/log/access*.log* |
 // leaked finds the calls of a key, as operators do.
 const leaked = `zcat -f data/log/access*.log* | jq -r --arg key "$KEY" 'select(.call.key == $key) | [.ts, .request.client_ip, .request.uri, .status, .call.cost] | @tsv'`
 
+// conversions is the body of a batch.
+func conversions(n int) string {
+	return `{"conversions":[` + strings.TrimSuffix(strings.Repeat(`{"from":"USD","to":"EUR","amount":1},`, n), ",") + `]}`
+}
+
 // TestAccessLog: the costs in the access log add up to the usage export,
 // whatever became of the calls. The log has no token, no header, no query, and
 // no long path, method or host.

@@ -20,7 +20,6 @@ var mistakes = []struct{ line, names, allowed, next string }{
 	{"./xcaddy.sh biuld", `"biuld"`, "build, package, run, test, bench", ""},
 
 	// Flags that there are not, and flags that are missing.
-	{"caddy tollgate check", "missing flag --config", "The configuration to check", ""},
 	{"caddy tollgate restore there.backup", "missing flag --config", "The configuration with the store", ""},
 	{"./xcaddy.sh run --one-proces", `"--one-proces"`, "--one-process", ""},
 	{"./xcaddy.sh run -v", `"-v"`, "--verbose", ""},
@@ -28,14 +27,12 @@ var mistakes = []struct{ line, names, allowed, next string }{
 
 	// Arguments that are missing, or too many: most are values of flags.
 	{"caddy tollgate backup", "missing argument <file>", "takes <file>", ""},
-	{"caddy tollgate check Caddyfile", `unexpected argument "Caddyfile"`, "takes no arguments", "--config"},
 	{"./xcaddy.sh build now", `"now"`, "takes none", ""},
 	{"./xcaddy.sh package deb", `"deb"`, "takes none", ""},
 
 	// Values that are not allowed.
 	{"caddy tollgate backup gate.backup --keep 14", "--keep", "a date in the name of the file", "such as tollgate-2026-11-23.backup"},
 	{"caddy tollgate backup gate-2026-11-23.backup --keep many", `"many" for "--keep"`, "allowed: whole numbers", ""},
-	{"caddy tollgate health --address localhost", `"localhost"`, "such as localhost:2019", ""},
 	{"TOLLGATE_CONTACT=none ./xcaddy.sh run", `TOLLGATE_CONTACT "none"`, "an HTTP or HTTPS URL without a password, or an e-mail address", ""},
 	{"TOLLGATE_SIGNUP=yes ./xcaddy.sh run", `TOLLGATE_SIGNUP "yes"`, "off, on or the name of a plan", ""},
 	{"TOLLGATE_TIMEZONE=Berlin ./xcaddy.sh run --one-process", `TOLLGATE_TIMEZONE "Berlin"`, "such as Europe/Berlin", ""},
@@ -44,8 +41,6 @@ var mistakes = []struct{ line, names, allowed, next string }{
 	{"caddy tollgate backup there.backup", "there.backup", "already exists", "choose another name"},
 	{"caddy tollgate restore there.backup --config Caddyfile", "there.backup", "not a complete backup", ""},
 	{"caddy tollgate restore there.backup --config Caddyfile --address localhost:2019", "--address", "no meaning here", "--config"},
-	{"caddy tollgate check --config nowhere", "nowhere", "no such file", ""},
-	{"caddy tollgate plans --address 127.0.0.1:1", "127.0.0.1:1", "the gate is unreachable", "set --address"},
 }
 
 // TestMistakes: each wrong command line fails, and its message names the thing,

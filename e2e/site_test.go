@@ -46,60 +46,23 @@ func openResetLink(t *testing.T, s *stack.Stack) (token string) {
 	return token
 }
 
-// TestResetLinkOfFailedRequest: the gate logs that the upstream is away, but
-// not the address of the request.
-func TestResetLinkOfFailedRequest(t *testing.T) {
+// TestLinksOfFailedRequests: the gate logs that the upstream is away, but no token
+// of a reset link and no link of the portal. Nor has the access log one.
+func TestLinksOfFailedRequests(t *testing.T) {
 	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t))
 	newAccount(t, s, "ada@example.com", "starter")
 	token := openResetLink(t, s)
+	link, _ := strings.CutPrefix(strings.TrimSpace(s.Tollgate("account", "link", "ada@example.com")), s.Address+"/portal?link=")
 	s.StopUpstream()
-	if response, body := s.Call("GET", "/reset/"+token, "", nil); response.StatusCode != http.StatusBadGateway {
-		t.Errorf("without upstream, the reset link got %d %s", response.StatusCode, body)
-	}
-	s.StopCaddy()
-	if log := s.Log(); !strings.Contains(log, "calling the upstream outside endpoints") || strings.Contains(log, token) {
-		t.Errorf("the log must have the failure, and not the token %s:\n%s", token, log)
-	}
-}
-
-// TestPortalLink: the command line and the control API make links to the site,
-// and each reaches the upstream. Neither the access log nor the log has a link,
-// also if the upstream is away.
-func TestPortalLink(t *testing.T) { stack.Forms(t, openPortalLink) }
-
-func openPortalLink(t *testing.T, form ...string) {
-	s := stack.Start(t, stack.Shipped(t), form...)
-	account := newAccount(t, s, "ada@example.com", "starter")
-	first := strings.TrimSpace(s.Tollgate("account", "link", "ada@example.com", "--reason", "no password"))
-	second := decode[struct{ URL string }](t, s.Tollgate("account", "link", account, "--json")).URL
-	if first == second {
-		t.Error("two links are the same")
-	}
-	if audit := s.Tollgate("audit", "--account", account); !strings.Contains(audit, "portal.create") || !strings.Contains(audit, "no password") {
-		t.Errorf("the audit log has no link and reason:\n%s", audit)
-	}
-	links := []string{first, second}
-	for i, link := range links {
-		path, found := strings.CutPrefix(link, s.Address)
-		if !found || !strings.HasPrefix(path, "/portal?link=ey") {
-			t.Fatalf("the link is %s, want one to %s", link, s.Address)
-		}
-		if i == 1 && !s.IsOneProcess() {
-			s.StopUpstream()
-		}
-		if response, body := s.Call("GET", path, "", nil); (response.StatusCode == http.StatusBadGateway) != (i == 1 && !s.IsOneProcess()) {
-			t.Errorf("link %d got %d %s", i, response.StatusCode, body)
+	for _, path := range []string{"/reset/" + token, "/portal?link=" + link} {
+		if response, body := s.Call("GET", path, "", nil); response.StatusCode != http.StatusBadGateway {
+			t.Errorf("without upstream, %s got %d %s", path, response.StatusCode, body)
 		}
 	}
 	s.StopCaddy()
-	access, log := read(t, s.AccessLog()), s.Log()
-	for _, link := range links {
-		if _, text, _ := strings.Cut(link, "link="); strings.Contains(access+log, text) {
-			t.Errorf("a log has the link %s", link)
-		}
-	}
-	if n := strings.Count(access, `"uri":"/portal"`); n != len(links) {
-		t.Errorf("the access log has %d links, want %d", n, len(links))
+	log, access := s.Log(), read(t, s.AccessLog())
+	if !strings.Contains(log, "calling the upstream outside endpoints") || !strings.Contains(access, `"uri":"/portal"`) || strings.Contains(log+access, token) || strings.Contains(log+access, link) {
+		t.Errorf("the logs must have the failures, and neither %s nor %s:\n%s%s", token, link, log, access)
 	}
 }
