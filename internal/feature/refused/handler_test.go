@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
@@ -55,19 +56,14 @@ func TestRefused(t *testing.T) {
 		"account": {8, "acc_1", []api.Refused{old, first, last}},
 		"none":    {8, "acc_2", nil},
 	} {
-		var got []api.Refused
-		for after := ""; ; {
+		got, err := client.All(func(after string) ([]api.Refused, *string, error) {
 			page, err := c.Refused(t.Context(), test.days, test.account, after, 1)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			got = append(got, page.Refused...)
-			if page.Next == nil {
-				break
-			}
-			after = *page.Next
+			return page.Refused, page.Next, err
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
+		if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -99,22 +95,16 @@ func TestFindAccounts(t *testing.T) {
 		"none":     {client.AccountFilter{Plan: "gold"}, ""},
 	} {
 		for _, limit := range []int{1, 2, 4, 5} {
-			var got []string
-			for after := ""; ; {
+			found, err := client.All(func(after string) ([]api.Account, *string, error) {
 				page, err := c.FindAccounts(t.Context(), test.filter, after, limit)
-				if err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
-				for _, a := range page.Accounts {
-					got = append(got, a.Account)
-				}
-				if page.Next == nil {
-					break
-				}
-				after = *page.Next
+				return page.Accounts, page.Next, err
+			})
+			var got []string
+			for _, a := range found {
+				got = append(got, a.Account)
 			}
-			if strings.Join(got, " ") != test.want {
-				t.Errorf("%s with limit %d: got %v, want %s", name, limit, got, test.want)
+			if err != nil || strings.Join(got, " ") != test.want {
+				t.Errorf("%s with limit %d: got %v, %v, want %s", name, limit, got, err, test.want)
 			}
 		}
 	}
@@ -144,7 +134,7 @@ func TestReportRefusals(t *testing.T) {
 	for _, target := range []string{
 		"audit?since=yesterday", "audit?account=", "audit?after=x", "refused?after=!", "refused?after=YQ", "refused?days=401",
 		"usage/counts", "usage/counts?day=", "usage/counts?day=today", "usage/counts?day=2126-02-30", "usage/counts?day=2126-11-20&limit=0",
-		"usage/top?days=0", "usage/top?days=91", "usage/top?limit=1001", "accounts?limit=0", "accounts?limit=1001", "accounts?limit=x", "accounts?limit=",
+		"explain", "explain?method=GET", "usage/top?days=0", "usage/top?days=91", "usage/top?limit=1001", "accounts?limit=0", "accounts?limit=1001", "accounts?limit=x", "accounts?limit=",
 		"accounts?after=", "accounts?limit=1&limit=2", "accounts?after=" + strings.Repeat("x", 65),
 	} {
 		g.Refused(t, http.StatusBadRequest, "invalid_request", "GET", "/tollgate/"+target, "")
