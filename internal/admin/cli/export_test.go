@@ -5,9 +5,14 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli/clitest"
@@ -15,6 +20,35 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 )
+
+// TestExportInterrupted interrupts an export while it waits for the gate. It
+// leaves no file. It is not parallel, because the signal is for the process.
+func TestExportInterrupted(t *testing.T) {
+	process, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/tollgate/plans" {
+			w.Header().Set("Content-Type", "application/json")
+			w.Write([]byte(`{"plans":[],"endpoints":[],"timezone":"UTC","day":"2026-11-20"}`))
+			return
+		}
+		if err := process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		<-r.Context().Done()
+	}))
+	defer gate.Close()
+	dir := t.TempDir()
+	_, complaints, err := clitest.RunAt(t.Context(), gate.URL, "", "usage", "export", "--month", "2026-11", "--output", filepath.Join(dir, "month.csv"))
+	if err == nil || !strings.Contains(complaints, "terminated") {
+		t.Errorf("got %v, %s", err, complaints)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("an interrupted export left %v, %v", left, err)
+	}
+}
 
 // TestLongExport exports a whole month of many accounts and endpoints: each has
 // so many rows that it has a page of its own.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
-	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // Shell runs commands against a gate of its own.
@@ -54,16 +52,6 @@ func (s *Shell) URLs() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.urls, "")
-}
-
-// Take counts a call of that cost, on the day of the gate's clock. The key is
-// empty for a call that counts for its account only.
-func (s *Shell) Take(account, endpoint, key string, cost int64) error {
-	call := store.Call{Account: account, Endpoint: endpoint, Key: key, Day: s.Policy().Calendar.At(s.Now()).Day, At: s.Now(), Cost: cost}
-	if ok, err := s.Opened().Take(context.Background(), call, nil, nil); !ok || err != nil {
-		return fmt.Errorf("taking a call: %t, %w", ok, err)
-	}
-	return nil
 }
 
 // Run runs a command with that standard input.

@@ -137,7 +137,11 @@ func (s *Shell) gate(t *testing.T, ts *testscript.TestScript, args []string) err
 		return err
 	case "take":
 		cost, err := strconv.ParseInt(args[3], 10, 64)
-		return errors.Join(err, s.Take(args[1], args[2], strings.Join(args[4:], ""), cost))
+		call := store.Call{Account: args[1], Endpoint: args[2], Key: strings.Join(args[4:], ""), Day: s.Policy().Calendar.At(s.Now()).Day, At: s.Now(), Cost: cost}
+		if ok, takeErr := s.Opened().Take(context.Background(), call, nil, nil); !ok || takeErr != nil {
+			return fmt.Errorf("taking a call: %t, %w", ok, takeErr)
+		}
+		return err
 	case "record":
 		record := store.Record{Account: args[1], At: s.Now()}
 		err := json.Unmarshal([]byte(args[2]), &record)
