@@ -45,7 +45,7 @@ var mistakes = []struct{ line, names, allowed, next string }{
 
 // TestMistakes: each wrong command line fails, and its message names the thing,
 // what is allowed and the next step. These settings are refused before a build.
-// Scripts have the other commands: internal/admin/cli, upstream/cli.
+// Scripts have the other commands: see internal/admin/cli/clitest and upstream/cli.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t))

@@ -4,8 +4,11 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/internal/admin/cli/clitest"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 )
+
+func TestScripts(t *testing.T) { clitest.Run(t, "testdata/script") }
 
 // TestExplain: the answers are as the document says. The script has the messages,
 // and a test of package gate that nothing is counted.

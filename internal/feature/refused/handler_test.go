@@ -11,11 +11,14 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/admin/cli/clitest"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
+
+func TestScripts(t *testing.T) { clitest.Run(t, "testdata/script") }
 
 // TestRefused reads refused calls page by page, of some days or one account.
 func TestRefused(t *testing.T) {

@@ -8,10 +8,13 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/admin/cli/clitest"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
+
+func TestScripts(t *testing.T) { clitest.Run(t, "testdata/script") }
 
 // TestSlowPages: a page of a list ends early when the store is slow, and the next
 // page goes on there. No row is missing.

@@ -1,4 +1,4 @@
-package cli_test
+package bill_test
 
 import (
 	"cmp"
@@ -20,6 +20,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 )
+
+func TestScripts(t *testing.T) { clitest.Run(t, "testdata/script") }
 
 // TestExportInterrupted interrupts an export while it waits for the gate. It
 // leaves no file. It is not parallel, because the signal is for the process.

@@ -1,4 +1,4 @@
-package cli_test
+package enrol_test
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli/clitest"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 )
+
+func TestScripts(t *testing.T) { clitest.Run(t, "testdata/script") }
 
 // importKeys imports a file with a gate that accepts keys of other systems. It
 // returns what the command prints.

@@ -1,4 +1,4 @@
-package cli_test
+package audit_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli/clitest"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
+
+func TestScripts(t *testing.T) { clitest.Run(t, "testdata/script") }
 
 // TestAuditLimit: --limit reads the end of a long log, and no more.
 func TestAuditLimit(t *testing.T) {
