@@ -14,9 +14,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 func TestPlans(t *testing.T) {
@@ -264,13 +267,81 @@ func TestNotFoundNamesWhat(t *testing.T) {
 		"GET accounts/x/limits": noAccount, "GET accounts/x/usage": noAccount, "DELETE accounts/x/usage": noAccount,
 		"DELETE accounts/x/keys/key_x": noAccount, "DELETE accounts/acc_1/keys/key_x": noKey,
 		"POST accounts/x/keys/key_x/rotate": noAccount, "POST accounts/acc_1/keys/key_x/rotate": noKey,
-		"GET explain?method=GET&target=/&account=x": noAccount, "GET explain?method=GET&target=/&key=key_x": "There is no such key.",
-		"GET explain?method=GET&target=/&account=x&key=key_x": noAccount, "GET explain?method=GET&target=/&account=acc_1&key=key_x": noKey,
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		got := g.Must(t, http.StatusNotFound, method, "/tollgate/"+path, "")
 		if got["message"] != want || got["code"] != "not_found" {
 			t.Errorf("%s: got %v, want %s", request, got, want)
 		}
+	}
+}
+
+// TestFindAccounts filters accounts over several pages.
+func TestFindAccounts(t *testing.T) {
+	t.Parallel()
+	c := newGate(t).Client()
+	for id, change := range map[string]api.AccountChange{
+		"acc_1": {Plan: new("starter")}, "ACC_2": {Plan: new("starter"), Disabled: new(true)},
+		"acc_3": {Plan: new("business")}, "other": {Plan: new("starter")},
+	} {
+		if _, err := c.PutAccount(t.Context(), id, change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		filter client.AccountFilter
+		want   string
+	}{
+		"all":      {client.AccountFilter{}, "ACC_2 acc_1 acc_3 other"},
+		"plan":     {client.AccountFilter{Plan: "starter"}, "ACC_2 acc_1 other"},
+		"search":   {client.AccountFilter{Search: "aCc"}, "ACC_2 acc_1 acc_3"},
+		"disabled": {client.AccountFilter{Disabled: new(true)}, "ACC_2"},
+		"enabled":  {client.AccountFilter{Disabled: new(false)}, "acc_1 acc_3 other"},
+		"both":     {client.AccountFilter{Plan: "starter", Search: "acc", Disabled: new(false)}, "acc_1"},
+		"none":     {client.AccountFilter{Plan: "gold"}, ""},
+	} {
+		for _, limit := range []int{1, 2, 4, 5} {
+			found, err := client.All(func(after string) ([]api.Account, *string, error) {
+				page, err := c.FindAccounts(t.Context(), test.filter, after, limit)
+				return page.Accounts, page.Next, err
+			})
+			var got []string
+			for _, a := range found {
+				got = append(got, a.Account)
+			}
+			if err != nil || strings.Join(got, " ") != test.want {
+				t.Errorf("%s with limit %d: got %v, %v, want %s", name, limit, got, err, test.want)
+			}
+		}
+	}
+}
+
+// TestSearchKey: the last 4 characters of a token find its account, in the case of
+// the token.
+func TestSearchKey(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.Account(t, "acc_1", "starter")
+	key := store.Key{ID: "key_1", Account: "acc_1", Kind: token.Key, Name: "ci", CreatedAt: g.Now(), Hint: "tgk_…aZ91"}
+	if err := g.Opened().CreateKey(t.Context(), key, token.Foreign("x")); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]int{"aZ91": 1, "az91": 0, "Z91": 0, "tgk_": 0} {
+		if got := g.Must(t, http.StatusOK, "GET", "/tollgate/accounts?search="+text, "")["accounts"].([]any); len(got) != want {
+			t.Errorf("%s: got %v", text, got)
+		}
+	}
+}
+
+// TestListRefusals: invalid parameters are refused.
+func TestListRefusals(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "limit=", "after=", "limit=1&limit=2", "after=" + strings.Repeat("x", 65)} {
+		g.Refused(t, http.StatusBadRequest, "invalid_request", "GET", "/tollgate/accounts?"+query, "")
+	}
+	g.Refused(t, http.StatusBadRequest, "unknown_parameter", "GET", "/tollgate/accounts?page=2", "")
+	if got := g.Call(t, "GET", "/tollgate/accounts", "").Body.String(); got != `{"accounts":[],"next":null}`+"\n" {
+		t.Errorf("none: got %s", got)
 	}
 }

@@ -79,16 +79,11 @@ func TestAudit(t *testing.T) {
 	check(c.ImportAccounts(ctx, strings.NewReader(`{"account":"acc_1","plan":"starter"}`), created))
 	check(c.ImportKeys(ctx, strings.NewReader(controltest.KeyLine("acc_1", controltest.ForeignToken(1), "")), false, created))
 
-	var log []api.AuditEntry
-	for after := ""; ; {
+	log, err := client.All(func(after string) ([]api.AuditEntry, *string, error) {
 		page, err := c.Audit(ctx, client.AuditFilter{Account: "acc_1", Since: "2126-11-20"}, after, 5)
-		check(err)
-		log = append(log, page.Audit...)
-		if page.Next == nil {
-			break
-		}
-		after = *page.Next
-	}
+		return page.Audit, page.Next, err
+	})
+	check(err)
 	var got []string
 	for _, e := range log {
 		got = append(got, e.Action)

@@ -77,6 +77,14 @@ func TestAuditFilters(t *testing.T) {
 	}
 }
 
+func TestAuditRefusals(t *testing.T) {
+	t.Parallel()
+	g := controltest.NewChecked(t)
+	for _, query := range []string{"since=yesterday", "account=", "after=x"} {
+		g.Refused(t, http.StatusBadRequest, "invalid_request", "GET", "/tollgate/audit?"+query, "")
+	}
+}
+
 // TestAuditNames: an account and an actor are named by an id or a label, also a
 // deleted account by its id. An unknown name is refused. Entries have the labels.
 func TestAuditNames(t *testing.T) {

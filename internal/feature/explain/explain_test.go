@@ -26,6 +26,14 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", query, got, code)
 		}
 	}
-	g.Refused(t, http.StatusNotFound, "not_found", "GET", explain+"&account=acc_2&key="+key, "")
+	const noAccount, noKey = "There is no such account.", "The account has no such key."
+	for query, want := range map[string]string{
+		"&account=x": noAccount, "&account=x&key=key_x": noAccount, "&account=acc_1&key=key_x": noKey, "&account=acc_2&key=" + key: noKey, "&key=key_x": "There is no such key.",
+	} {
+		if got := g.Must(t, http.StatusNotFound, "GET", explain+query, ""); got["message"] != want || got["code"] != "not_found" {
+			t.Errorf("%s: got %v, want %s", query, got, want)
+		}
+	}
+	g.Refused(t, http.StatusBadRequest, "invalid_request", "GET", "/tollgate/explain?method=GET", "")
 	g.Refused(t, http.StatusBadRequest, "invalid_address", "GET", explain+"&from=home", "")
 }

@@ -108,6 +108,10 @@ func TestSummary(t *testing.T) {
 	config.Plans[1].Limits = controltest.Limits(map[string]int64{"exchange": 10})
 	config.Plans[2].Limits = controltest.Limits(map[string]int64{"exchange": 10})
 	g.Configure(t, config)
+	g.Must(t, http.StatusOK, "GET", "/tollgate/usage/top", "") // as documented
+	for _, query := range []string{"days=0", "days=91", "limit=1001"} {
+		g.Refused(t, http.StatusBadRequest, "invalid_request", "GET", "/tollgate/usage/top?"+query, "")
+	}
 	got := fmt.Sprint(g.Must(t, http.StatusOK, "GET", "/tollgate/summary", ""))
 	for _, want := range []string{
 		"accounts:2 ", "disabled:1 ", "at:2126-11-20T09:00:00Z", "map[calls:map[exchange:7 gone:2] day:2126-11-20 refused:map[quota_exceeded:3 unauthenticated:2]]",
