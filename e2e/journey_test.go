@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -41,8 +42,8 @@ func code(t *testing.T, body string) string {
 	return decode[struct{ Message, Code string }](t, body).Code
 }
 
-// TestJourney uses accounts, keys, the limit, restarts and a revocation, as an
-// operator and two clients do.
+// TestJourney uses accounts, keys, the limit, restarts, a revocation and logins, as
+// an operator and two clients do. The programs write no secret.
 func TestJourney(t *testing.T) { stack.Forms(t, journey) }
 
 func journey(t *testing.T, form ...string) {
@@ -69,4 +70,17 @@ func journey(t *testing.T, form ...string) {
 	want("after kill -9", key.Token, http.StatusTooManyRequests, "quota_exceeded")
 	s.Tollgate("key", "revoke", ada, key.ID)
 	want("revoked", key.Token, http.StatusUnauthorized, "invalid_token")
+	want("mistyped", other.Token[:len(other.Token)-1]+"!", http.StatusUnauthorized, "invalid_token")
+	s.Call("POST", "/api/login", "", strings.NewReader(`{"email":"ada@example.com","password":"correct horse battery staple"}`))
+	send(t, s, "POST", "/login", url.Values{"email": {"ada@example.com"}, "password": {"wrong"}}.Encode(), browser)
+	s.Stop()
+	written := s.Log() + read(t, s.AccessLog())
+	for _, secret := range []string{key.Token, other.Token[:len(other.Token)-1], stack.Secret, "correct horse", "ada@example.com", "ada%40example.com"} {
+		if strings.Contains(written, secret) {
+			t.Errorf("the output contains %q:\n%s", secret, written)
+		}
+	}
+	if !strings.Contains(written, `"user_id":"acc_`) {
+		t.Error("the access log does not name the account")
+	}
 }

@@ -181,23 +181,6 @@ func TestPlanThatIsGone(t *testing.T) {
 	g.Account(t, "acc_1", "free")
 }
 
-func TestDeleteAccount(t *testing.T) {
-	t.Parallel()
-	g := newGate(t)
-	const path = "/tollgate/accounts/acc_1"
-	g.Account(t, "acc_1", "starter")
-	g.Must(t, http.StatusCreated, "POST", path+"/keys", `{"name":"ci"}`)
-	g.Must(t, http.StatusNoContent, "DELETE", path, "")
-	g.Refused(t, http.StatusNotFound, "not_found", "GET", path, "")
-	g.Refused(t, http.StatusNotFound, "not_found", "DELETE", path, "")
-	g.Refused(t, http.StatusNotFound, "not_found", "GET", path+"/keys", "")
-	g.Refused(t, http.StatusNotFound, "not_found", "GET", path+"/usage", "")
-	g.Account(t, "acc_1", "starter")
-	if got := g.Must(t, http.StatusOK, "GET", path+"/keys?include=revoked", "")["keys"]; len(got.([]any)) != 0 {
-		t.Errorf("the account came back with its keys: %v", got)
-	}
-}
-
 // TestLookUp: a name is an id, or else a label. The lookup changes nothing.
 func TestLookUp(t *testing.T) {
 	t.Parallel()
