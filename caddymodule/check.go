@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
+	"github.com/caddy-tollgate/tollgate/internal/feature/check"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
@@ -31,11 +31,11 @@ func (a *App) warnOfLosses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	census, err := usage.Census(ctx, a.policy, opened, a.now())
+	census, err := check.Census(ctx, a.policy, opened, a.now())
 	if err != nil {
 		return err
 	}
-	for _, finding := range a.policy.Check(census) {
+	for _, finding := range check.Losses(a.policy, census) {
 		a.log.Warn("the configuration does not have what accounts in the store have", zap.String("finding", finding))
 	}
 	if zone := a.policy.Calendar.Zone(); zone != census.Timezone && ctx.Err() == nil {
@@ -63,7 +63,7 @@ Exits with status 1 if there is such a line or if the configuration is invalid.`
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		findings, err := check(ctx, c.Flag("address").Value.String(), *config, *adapter)
+		findings, err := findLosses(ctx, c.Flag("address").Value.String(), *config, *adapter)
 		if err != nil {
 			return err
 		}
@@ -78,8 +78,8 @@ Exits with status 1 if there is such a line or if the configuration is invalid.`
 	return c
 }
 
-// check compares a configuration with the accounts of a running gate.
-func check(ctx context.Context, address, config, adapter string) ([]string, error) {
+// findLosses compares a configuration with the accounts of a running gate.
+func findLosses(ctx context.Context, address, config, adapter string) ([]string, error) {
 	app, err := readApp(config, adapter)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func check(ctx context.Context, address, config, adapter string) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(checkRoutes(app.servers, compiled.Guard), compiled.Doubts(), compiled.Check(census)), nil
+	return slices.Concat(checkRoutes(app.servers, compiled.Guard), compiled.Doubts(), check.Losses(compiled, census)), nil
 }
 
 func printFindings(c *cobra.Command, findings []string) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/feature/introspect"
 	"github.com/caddy-tollgate/tollgate/internal/feature/portal"
+	"github.com/caddy-tollgate/tollgate/internal/feature/explain"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
@@ -110,7 +111,7 @@ func (b controlBackend) Readiness() api.Readiness {
 
 // Explain implements admin.Backend.
 func (b controlBackend) Explain(ctx context.Context, question gate.Question) (api.Explanation, error) {
-	return b.gate.Explain(ctx, question)
+	return explain.Explain(ctx, b.gate, question)
 }
 
 // Interface guards.

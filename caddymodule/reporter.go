@@ -27,10 +27,10 @@ func (r reporter) Refused(account string, endpoint *policy.Endpoint, code string
 }
 
 // Reached implements gate.Reporter.
-func (r reporter) Reached(quota event.Quota) {
+func (r reporter) Reached(quota store.Quota) {
 	quota.Oldest = r.policy.Names.Endpoints.Oldest(quota.Endpoint)
 	if s := r.state.Load(); s != nil {
-		s.emitter.Reached(quota)
+		s.emitter.Reached(event.Quota(quota))
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
+	"github.com/caddy-tollgate/tollgate/internal/usage"
 )
 
 func getUsage(ctx context.Context, with *Session, in *api.UsageQuery) (api.UsageDocument, error) {

@@ -17,7 +17,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/gate/outcome"
 	"github.com/caddy-tollgate/tollgate/internal/login"
@@ -67,7 +66,7 @@ func (plain) CountLogin(outcome.Login)              {}
 func (plain) Decided(time.Duration)                 {}
 
 func (plain) Refused(string, *policy.Endpoint, string, store.NoGrant) {}
-func (plain) Reached(event.Quota)                                     {}
+func (plain) Reached(store.Quota)                                     {}
 
 func newGate(t testing.TB, db gate.Store, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
 	t.Helper()

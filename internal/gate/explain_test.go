@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/internal/feature/explain"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -79,7 +80,7 @@ func TestExplain(t *testing.T) {
 			}
 			q.Account, q.Key = &account, &key
 			used, outcomes := w.used(t, "acc_1", "convert", noon), maps.Clone(w.outcomes)
-			x, err := w.gate.Explain(t.Context(), q)
+			x, err := explain.Explain(t.Context(), w.gate, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +153,7 @@ func TestExplainInShadow(t *testing.T) {
 		{"/api//convert", false, "The path can be read in more than one way. Send it in its plain form. Mode shadow also refuses the request."},
 	} {
 		account.Disabled = test.disabled
-		got, err := w.gate.Explain(t.Context(), gate.Question{Method: "GET", Target: test.target, Account: &account})
+		got, err := explain.Explain(t.Context(), w.gate, gate.Question{Method: "GET", Target: test.target, Account: &account})
 		if err != nil || got.Mode != "shadow" || got.Admitted || got.Message != test.want || got.Passes != strings.HasSuffix(test.want, "the request passes.") {
 			t.Errorf("%s: got %+v, %v, want %q", test.target, got, err, test.want)
 		}
@@ -167,7 +168,7 @@ func TestExplainIgnoresWhoAsks(t *testing.T) {
 		c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}", Plan: "small"}
 	})
 	w.identity = "operator"
-	got, err := w.gate.Explain(t.Context(), gate.Question{Method: "GET", Target: convert})
+	got, err := explain.Explain(t.Context(), w.gate, gate.Question{Method: "GET", Target: convert})
 	if err != nil || got.Code == nil || *got.Code != "unauthenticated" || len(w.enrolled) > 0 {
 		t.Errorf("got %+v, %v, enrolled %v", got, err, w.enrolled)
 	}
@@ -179,7 +180,7 @@ func TestExplainIdentity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *policy.Config) { c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}"} })
 	question := gate.Question{Method: "GET", Target: convert, Account: &store.Account{ID: "acc_1", Plan: "small", Disabled: true}}
-	got, err := w.gate.Explain(t.Context(), question)
+	got, err := explain.Explain(t.Context(), w.gate, question)
 	if err != nil || got.Message != "The account is disabled or was deleted." || got.Steps[len(got.Steps)-1].Message != "The account acc_1 is disabled." {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -16,7 +16,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/gate/outcome"
 	"github.com/caddy-tollgate/tollgate/internal/login"
@@ -54,7 +53,7 @@ type world struct {
 	ended     []string // "account key"
 	requestID string
 	showsID   bool
-	reached   []event.Quota
+	reached   []store.Quota
 }
 
 // noon is later than the machine's clock: stores delete old calls by it.
@@ -261,7 +260,7 @@ func (w *world) Refused(account string, endpoint *policy.Endpoint, code string, 
 }
 
 // Reached implements gate.Reporter.
-func (w *world) Reached(quota event.Quota) {
+func (w *world) Reached(quota store.Quota) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reached = append(w.reached, quota)

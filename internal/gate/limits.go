@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
-	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -88,7 +87,7 @@ func (c *Call) warn(rooms []store.Room, held []int64, refused int64) {
 		left := leftOf(rooms, held, i)
 		span, used := c.span(l.Period), l.Max-max(0, left)
 		report := func(threshold int) {
-			c.gate.Reporter.Reached(event.Quota{
+			c.gate.Reporter.Reached(store.Quota{
 				Account: c.grant.Account, Plan: c.grant.Plan, Endpoint: l.Endpoint, Period: l.Period,
 				Limit: l.Max, Used: used, Threshold: threshold, Start: span.Start, End: span.End, At: c.began,
 			})

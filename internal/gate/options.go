@@ -10,14 +10,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
-	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/gate/credential"
 	"github.com/caddy-tollgate/tollgate/internal/gate/outcome"
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/internal/login"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/usage"
 )
 
 // Store is what the gate uses of a store: of a book.Book. See packages store and
@@ -97,7 +96,7 @@ type Reporter interface {
 	// Reached reports that an account reached a percentage of a limit, or
 	// that a limit refused a call. The gate calls it again for each later
 	// call in the same state. It does not block.
-	Reached(quota event.Quota)
+	Reached(quota store.Quota)
 }
 
 // Handler answers requests that the gate passes.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/internal/feature/explain"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -32,7 +33,7 @@ func TestReserved(t *testing.T) {
 		}
 	}
 	explained := func() string {
-		x, err := w.gate.Explain(t.Context(), gate.Question{Method: "GET", Target: rates, Account: &store.Account{ID: "acc_1", Plan: "small"}})
+		x, err := explain.Explain(t.Context(), w.gate, gate.Question{Method: "GET", Target: rates, Account: &store.Account{ID: "acc_1", Plan: "small"}})
 		if err != nil {
 			t.Fatal(err)
 		}

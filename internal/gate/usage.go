@@ -9,11 +9,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/usage"
 )
 
 // serveUsage answers the gate's own endpoint.
@@ -67,7 +67,7 @@ func usageDays(r *http.Request) (days int16, f *refusal.Refusal) {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(values[0])
-	if len(values) != 1 || err != nil || n < 1 || n > api.MaxUsageDays {
+	if len(values) != 1 || err != nil || n < 1 || n > contract.MaxUsageDays {
 		return 0, refusal.InvalidDays
 	}
 	return int16(n), nil

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 )
 
 // IdentityConfig makes accounts of the users that another Caddy handler in
@@ -82,12 +82,12 @@ func (p *Policy) setIdentity(c *IdentityConfig) error {
 // a hash, and all others end with their hash.
 func (i *IdentityConfig) Account(user string) string {
 	text := i.Prefix + user
-	if api.ValidAccount(text) && !hashed.MatchString(text) {
+	if contract.ValidAccount(text) && !hashed.MatchString(text) {
 		return text
 	}
 	sum := sha256.Sum256([]byte(text))
 	hash := "--" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:160/8]))
-	return notAccount.ReplaceAllString(text[:min(len(text), api.MaxAccount-len(hash))], "-") + hash
+	return notAccount.ReplaceAllString(text[:min(len(text), contract.MaxAccount-len(hash))], "-") + hash
 }
 
 // noTokenHeaders are headers with another meaning.

@@ -100,3 +100,26 @@ func (p Period) Pace() time.Duration {
 	}
 	return 0
 }
+
+// Quota says that an account has reached a percentage of a limit of a day or
+// a month, or that the limit has refused a call.
+type Quota struct {
+	Account string
+	Plan    string
+	// Endpoint is the endpoint of the limit, or All.
+	Endpoint string
+	// Oldest is the oldest name of the endpoint. The id of the event has it,
+	// so that the event is the same one after a rename. Default: Endpoint.
+	Oldest string
+	Period Period
+	Limit  int64
+	// Used is what the account has used in the period.
+	Used int64
+	// Threshold is the percentage of the limit, or 0 if the limit has refused
+	// a call.
+	Threshold int
+	// Start and End are those of the day or the month.
+	Start, End time.Time
+	// At is the time of the call.
+	At time.Time
+}

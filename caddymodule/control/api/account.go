@@ -6,19 +6,19 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 )
 
 // An account id has 1 to MaxAccount letters, digits and . _ @ - and not dots
-// alone: one or two dots have a meaning of their own in a path.
+// alone.
 const (
-	AccountPattern = `^\.{0,63}[A-Za-z0-9_@-][A-Za-z0-9._@-]*$`
-	MaxAccount     = 64
+	AccountPattern = contract.AccountPattern
+	MaxAccount     = contract.MaxAccount
 )
 
-var accountIDs = regexp.MustCompile(AccountPattern)
-
 // ValidAccount reports whether id has the syntax of an account id.
-func ValidAccount(id string) bool { return len(id) <= MaxAccount && accountIDs.MatchString(id) }
+func ValidAccount(id string) bool { return contract.ValidAccount(id) }
 
 // The ids that upstream makes have this prefix and this number of letters and
 // digits behind it.

@@ -22,9 +22,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/admin/health"
-	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/feature/explain"
 	"github.com/caddy-tollgate/tollgate/internal/feature/portal"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
@@ -33,6 +33,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
 	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
+	"github.com/caddy-tollgate/tollgate/internal/usage"
 )
 
 // Secret opens the control API of every Gate.
@@ -311,7 +312,7 @@ func (g *Gate) Explain(ctx context.Context, question gate.Question) (api.Explana
 		Reservations: gate.NewReservations(), Policy: p, Store: func() (gate.Store, error) { return g.opened.Renamed(p.Names), nil },
 		Now: g.Now, Logger: zap.NewNop(),
 	})
-	return asked.Explain(ctx, question)
+	return explain.Explain(ctx, asked, question)
 }
 
 // InProcess returns the control API, which needs no secret.

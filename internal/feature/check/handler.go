@@ -6,12 +6,11 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin"
-	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
 )
 
 // Serve adds the operation.
 func Serve(s *admin.Server) {
 	admin.Handle(s, api.ShowCensus, func(ctx context.Context, with *admin.Session, _ *api.None) (api.Census, error) {
-		return usage.Census(ctx, with.Policy, with.Book, with.Now)
+		return Census(ctx, with.Policy, with.Book, with.Now)
 	})
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin"
-	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
@@ -47,7 +46,7 @@ func Serve(s *admin.Server, watched Watched) {
 	admin.Handle(s, api.ShowSummary, r.showSummary)
 	admin.Handle(s, api.FindKey, findKey)
 	admin.Handle(s, api.ShowTop, func(ctx context.Context, with *admin.Session, in *api.TopQuery) (api.UsageTop, error) {
-		return usage.Top(ctx, with.Policy, with.Book, usage.TopQuery{Now: with.Now, Days: in.Days, Limit: in.Limit})
+		return Top(ctx, with.Policy, with.Book, TopQuery{Now: with.Now, Days: in.Days, Limit: in.Limit})
 	})
 }
 
@@ -82,7 +81,7 @@ func (r *reporter) makeSummary(ctx context.Context, with *admin.Session) (made a
 		}
 		err = r.Refuse(ctx, err)
 	}()
-	if made, err = usage.Summarize(ctx, with.Policy, with.Book, admin.Round(with.Now), *r.summary.Load()); err != nil {
+	if made, err = Summarize(ctx, with.Policy, with.Book, admin.Round(with.Now), *r.summary.Load()); err != nil {
 		return made, err
 	}
 	if made.Checks, err = checks(ctx, with, r.watched); err == nil {

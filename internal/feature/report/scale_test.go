@@ -14,10 +14,10 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
-	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
+	"github.com/caddy-tollgate/tollgate/internal/feature/report"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/benchtest"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
@@ -125,12 +125,12 @@ func BenchmarkManyAccounts(b *testing.B) {
 	measure("summary made", func(ctx context.Context) error {
 		return summaryMade(ctx, client.InProcess(feature.Handler(g, slog.New(slog.DiscardHandler))))
 	})
-	summary, err := usage.Summarize(b.Context(), g.Policy(), g.Opened().Book, g.Now(), api.Summary{})
+	summary, err := report.Summarize(b.Context(), g.Policy(), g.Opened().Book, g.Now(), api.Summary{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	measure("summary made from the last one", func(ctx context.Context) error {
-		_, err := usage.Summarize(ctx, g.Policy(), g.Opened().Book, g.Now(), summary)
+		_, err := report.Summarize(ctx, g.Policy(), g.Opened().Book, g.Now(), summary)
 		return err
 	})
 	if err := summaryMade(b.Context(), c); err != nil {

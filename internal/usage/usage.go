@@ -2,7 +2,7 @@
 // limits, when the counts reset, and its last calls.
 //
 // The usage endpoint of the gate and the control API answer with it. Package
-// api has its types.
+// contract has its types.
 package usage
 
 import (
@@ -12,14 +12,14 @@ import (
 	"math"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // ErrDays is returned for a history that is neither 0 nor 1 to
-// api.MaxUsageDays days long.
+// contract.MaxUsageDays days long.
 var ErrDays = errors.New("days must be from 1 to 90")
 
 // Source has counts and calls. A book.Book has them.
@@ -48,20 +48,27 @@ type Query struct {
 	Days int
 }
 
-// builder has what all parts of a document need.
-type builder struct {
-	Query
-	policy     *policy.Policy
-	source     Source
-	today      *calendar.Span
+// Moment is the day and the month of an instant, whose counts limits cover.
+type Moment struct {
+	Today      *calendar.Span
+	MonthFirst calendar.Day
 	month      *calendar.Span
-	monthFirst calendar.Day
+	except     string // the endpoint that limits of all endpoints do not cover
 }
 
-func newBuilder(p *policy.Policy, source Source, q Query) *builder {
-	b := &builder{Query: q, policy: p, source: source, today: p.Calendar.At(q.Now), month: p.Calendar.Month(q.Now)}
-	b.monthFirst, _ = b.today.Day.Month()
-	return b
+// At returns the moment of an instant.
+func At(p *policy.Policy, now time.Time) Moment {
+	m := Moment{Today: p.Calendar.At(now), month: p.Calendar.Month(now), except: p.Except()}
+	m.MonthFirst, _ = m.Today.Day.Month()
+	return m
+}
+
+// builder has what all parts of a document need.
+type builder struct {
+	Moment
+	Query
+	policy *policy.Policy
+	source Source
 }
 
 // Build returns the usage of an account.
@@ -71,68 +78,69 @@ func newBuilder(p *policy.Policy, source Source, q Query) *builder {
 // called today: it has no limit of its own. Its calls are still among the
 // recent ones and in the limits of all endpoints. A plan that does not exist
 // any more has no endpoints.
-func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (api.UsageDocument, error) {
-	if q.Days < 0 || q.Days > api.MaxUsageDays {
-		return api.UsageDocument{}, ErrDays
+func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (contract.UsageDocument, error) {
+	if q.Days < 0 || q.Days > contract.MaxUsageDays {
+		return contract.UsageDocument{}, ErrDays
 	}
-	b := newBuilder(p, source, q)
-	first := b.today.Day - calendar.Day(max(q.Days, 1)-1)
-	used, credited, err := b.counts(ctx, min(first, b.monthFirst))
+	b := builder{At(p, q.Now), q, p, source}
+	first := b.Today.Day - calendar.Day(max(q.Days, 1)-1)
+	used, credited, err := b.counts(ctx, min(first, b.MonthFirst))
 	if err != nil {
-		return api.UsageDocument{}, err
+		return contract.UsageDocument{}, err
 	}
 	recent, err := source.Recent(ctx, q.Account, q.Now)
 	if err != nil {
-		return api.UsageDocument{}, fmt.Errorf("reading recent calls: %w", err)
+		return contract.UsageDocument{}, fmt.Errorf("reading recent calls: %w", err)
 	}
-	document := api.UsageDocument{
+	document := contract.UsageDocument{
 		Account:     q.Account,
 		Plan:        q.Plan,
 		Timezone:    p.Calendar.Zone(),
-		Day:         b.today.Day.String(),
-		ResetsAt:    b.today.End,
-		Endpoints:   []api.UsageEndpoint{},
-		Limits:      []api.UsageLimit{},
+		Day:         b.Today.Day.String(),
+		ResetsAt:    b.Today.End,
+		Endpoints:   []contract.UsageEndpoint{},
+		Limits:      []contract.UsageLimit{},
 		RecentCalls: calls(recent),
 	}
 	b.addEndpoints(&document, used, credited)
 	if err := b.addKeys(ctx, &document); err != nil {
-		return api.UsageDocument{}, err
+		return contract.UsageDocument{}, err
 	}
 	if q.Days > 0 {
-		document.Days = history(document.Endpoints, used, credited, first, b.today.Day)
+		document.Days = history(document.Endpoints, used, credited, first, b.Today.Day)
 	}
 	return document, nil
 }
 
 // Limits returns what was used of some limits of q.Account and, if they are
 // OfKey, of q.Key.
-func Limits(ctx context.Context, p *policy.Policy, source Source, q Query, limits []store.Limit) ([]api.UsageLimit, error) {
-	b := newBuilder(p, source, q)
-	used, _, err := b.counts(ctx, b.monthFirst)
-	ofKey := counts{}
+func Limits(ctx context.Context, p *policy.Policy, source Source, q Query, limits []store.Limit) ([]contract.UsageLimit, error) {
+	b := builder{At(p, q.Now), q, p, source}
+	used, _, err := b.counts(ctx, b.MonthFirst)
+	ofKey := Counts{}
 	if err == nil && q.Key != nil {
 		ofKey, err = b.countsOfKey(ctx, q.Key.CountsAs())
 	}
 	if err != nil {
 		return nil, err
 	}
-	shown := make([]api.UsageLimit, len(limits))
+	shown := make([]contract.UsageLimit, len(limits))
 	for i, limit := range limits {
-		if shown[i] = b.limit(limit, used); limit.OfKey {
-			shown[i] = b.limit(limit, ofKey)
+		if shown[i] = b.Limit(limit, used); limit.OfKey {
+			shown[i] = b.Limit(limit, ofKey)
 		}
 	}
 	return shown, nil
 }
 
-// counts are what was used, by day and endpoint.
-type counts map[calendar.Day]map[string]int64
+// Counts are what was used, by day and endpoint.
+type Counts map[calendar.Day]map[string]int64
 
-func (c counts) add(n store.Count) { c.of(n.Day)[n.Endpoint] += n.Used }
+// Add adds a count.
+func (c Counts) Add(n store.Count) { c.Of(n.Day)[n.Endpoint] += n.Used }
 
-// of returns the counts of a day, to change them.
-func (c counts) of(day calendar.Day) map[string]int64 {
+// Of returns the counts of a day, to change them.
+func (c Counts) Of(day calendar.Day) map[string]int64 {
 	if c[day] == nil {
 		c[day] = make(map[string]int64)
 	}
@@ -141,51 +149,51 @@ func (c counts) of(day calendar.Day) map[string]int64 {
 
 // counts reads what the account used, and what it was credited, from a day until
 // today.
-func (b *builder) counts(ctx context.Context, first calendar.Day) (used, credited counts, err error) {
-	list, err := b.source.CountsOfAccounts(ctx, []string{b.Account}, first, b.today.Day)
+func (b *builder) counts(ctx context.Context, first calendar.Day) (used, credited Counts, err error) {
+	list, err := b.source.CountsOfAccounts(ctx, []string{b.Account}, first, b.Today.Day)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading counts: %w", err)
 	}
-	used, credited = counts{}, counts{}
+	used, credited = Counts{}, Counts{}
 	for _, c := range list {
 		switch c.Key {
 		case "":
-			used.add(c.Count)
+			used.Add(c.Count)
 		case store.Credited:
-			credited.add(c.Count)
+			credited.Add(c.Count)
 		}
 	}
 	return used, credited, nil
 }
 
 // countsOfKey reads what a key used from the first day of the month until today.
-func (b *builder) countsOfKey(ctx context.Context, key string) (counts, error) {
-	list, err := b.source.Counts(ctx, b.Account, key, b.monthFirst, b.today.Day)
+func (b *builder) countsOfKey(ctx context.Context, key string) (Counts, error) {
+	list, err := b.source.Counts(ctx, b.Account, key, b.MonthFirst, b.Today.Day)
 	if err != nil {
 		return nil, fmt.Errorf("reading counts: %w", err)
 	}
-	used := counts{}
+	used := Counts{}
 	for _, c := range list {
-		used.add(c)
+		used.Add(c)
 	}
 	return used, nil
 }
 
 // addEndpoints adds the endpoints of the plan with their limits, and the
 // limits of all endpoints together: those that cover the first endpoint.
-func (b *builder) addEndpoints(document *api.UsageDocument, used, credited counts) {
+func (b *builder) addEndpoints(document *contract.UsageDocument, used, credited Counts) {
 	plan, first := b.policy.Plan(b.Plan), true
 	for _, e := range b.policy.Endpoints {
 		if !plan.Lists(e) {
 			continue
 		}
-		row := api.UsageEndpoint{
+		row := contract.UsageEndpoint{
 			Endpoint: e.Name, Method: e.Method, Path: e.Path,
-			Used: used[b.today.Day][e.Name], Credited: credited[b.today.Day][e.Name], Limits: []api.UsageLimit{},
+			Used: used[b.Today.Day][e.Name], Credited: credited[b.Today.Day][e.Name], Limits: []contract.UsageLimit{},
 		}
 		row.Calls = row.Used + row.Credited
 		for _, limit := range plan.LimitsOf(e, b.Overrides, b.Now) {
-			shown := b.limit(limit, used)
+			shown := b.Limit(limit, used)
 			switch {
 			case limit.Endpoint != store.All:
 				row.Limits = append(row.Limits, shown)
@@ -202,13 +210,13 @@ func (b *builder) addEndpoints(document *api.UsageDocument, used, credited count
 }
 
 // addKeys adds the limits of the calling key, or of all keys.
-func (b *builder) addKeys(ctx context.Context, document *api.UsageDocument) error {
+func (b *builder) addKeys(ctx context.Context, document *contract.UsageDocument) error {
 	if b.Key != nil {
 		key, err := b.key(ctx, b.Key)
 		document.Key = &key
 		return err
 	}
-	document.Keys = []api.UsageKey{}
+	document.Keys = []contract.UsageKey{}
 	for _, key := range b.Keys {
 		if len(key.Limits) == 0 || !key.Live(b.Now) {
 			continue
@@ -223,8 +231,8 @@ func (b *builder) addKeys(ctx context.Context, document *api.UsageDocument) erro
 }
 
 // key returns the limits of a key itself, and what was used of them.
-func (b *builder) key(ctx context.Context, key *store.Key) (api.UsageKey, error) {
-	shown := api.UsageKey{ID: key.ID, Name: key.Name, Limits: []api.UsageKeyLimit{}}
+func (b *builder) key(ctx context.Context, key *store.Key) (contract.UsageKey, error) {
+	shown := contract.UsageKey{ID: key.ID, Name: key.Name, Limits: []contract.UsageKeyLimit{}}
 	if len(key.Limits) == 0 {
 		return shown, nil
 	}
@@ -233,26 +241,26 @@ func (b *builder) key(ctx context.Context, key *store.Key) (api.UsageKey, error)
 		return shown, err
 	}
 	for _, limit := range key.Limits {
-		shown.Limits = append(shown.Limits, api.UsageKeyLimit{Endpoint: limit.Endpoint, UsageLimit: b.limit(limit, used)})
+		shown.Limits = append(shown.Limits, contract.UsageKeyLimit{Endpoint: limit.Endpoint, UsageLimit: b.Limit(limit, used)})
 	}
 	return shown, nil
 }
 
-// limit returns a limit, and what was used of it. After a change to a smaller
+// Limit returns a limit, and what was used of it. After a change to a smaller
 // limit, more can be used than the limit; then nothing remains.
-func (b *builder) limit(limit store.Limit, used counts) api.UsageLimit {
-	shown := api.UsageLimit{Period: limit.Period.String(), Limit: limit.Max}
-	span, first := b.today, b.today.Day
+func (m Moment) Limit(limit store.Limit, used Counts) contract.UsageLimit {
+	shown := contract.UsageLimit{Period: limit.Period.String(), Limit: limit.Max}
+	span, first := m.Today, m.Today.Day
 	switch {
 	case limit.Period.IsPace():
 		return shown
 	case limit.Period == store.Month:
-		span, first = b.month, b.monthFirst
+		span, first = m.month, m.MonthFirst
 	}
 	var sum int64
-	for day := first; day <= b.today.Day; day++ {
+	for day := first; day <= m.Today.Day; day++ {
 		for endpoint, n := range used[day] {
-			if endpoint == limit.Endpoint || limit.Endpoint == store.All && endpoint != b.policy.Except() {
+			if endpoint == limit.Endpoint || limit.Endpoint == store.All && endpoint != m.except {
 				sum += n
 			}
 		}
@@ -261,11 +269,11 @@ func (b *builder) limit(limit store.Limit, used counts) api.UsageLimit {
 	return shown
 }
 
-func calls(recent []store.Record) []api.UsageCall {
-	list := make([]api.UsageCall, 0, len(recent))
+func calls(recent []store.Record) []contract.UsageCall {
+	list := make([]contract.UsageCall, 0, len(recent))
 	for _, r := range recent {
-		list = append(list, api.UsageCall{
-			At:         api.Millis{Time: r.At},
+		list = append(list, contract.UsageCall{
+			At:         contract.Millis{Time: r.At},
 			Endpoint:   r.Endpoint,
 			Method:     r.Method,
 			Path:       r.Path,
@@ -286,10 +294,10 @@ func milliseconds(d time.Duration) float64 {
 	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
 }
 
-func history(endpoints []api.UsageEndpoint, used, credited counts, first, last calendar.Day) []api.UsageDay {
-	days := make([]api.UsageDay, 0, last-first+1)
+func history(endpoints []contract.UsageEndpoint, used, credited Counts, first, last calendar.Day) []contract.UsageDay {
+	days := make([]contract.UsageDay, 0, last-first+1)
 	for day := first; day <= last; day++ {
-		shown := api.UsageDay{Day: day.String(), Calls: make(map[string]int64, len(endpoints)), Credited: map[string]int64{}}
+		shown := contract.UsageDay{Day: day.String(), Calls: make(map[string]int64, len(endpoints)), Credited: map[string]int64{}}
 		for _, e := range endpoints {
 			n := credited[day][e.Endpoint]
 			if shown.Calls[e.Endpoint] = used[day][e.Endpoint] + n; n > 0 {

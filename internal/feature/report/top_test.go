@@ -1,4 +1,4 @@
-package usage_test
+package report_test
 
 import (
 	"context"
@@ -11,12 +11,58 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/feature/report"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
 	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
+	"github.com/caddy-tollgate/tollgate/internal/usage"
 )
+
+// now is ahead of the clock of the machine, by which a store forgets what
+// is over.
+var now = time.Date(2126, 11, 20, 9, 0, 0, 0, time.UTC)
+
+func openOn(t *testing.T, engine book.Engine) *storetest.Store {
+	t.Helper()
+	s := storetest.New(engine)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func open(t *testing.T) *storetest.Store { return openOn(t, memstore.New()) }
+
+func compile(t *testing.T, zone string) *policy.Policy {
+	t.Helper()
+	limit := func(n int64) *policy.Limit { return new(policy.Limit(n)) }
+	p, err := policy.New(policy.Config{
+		Timezone: zone,
+		Usage:    "GET /api/usage",
+		Endpoints: []policy.EndpointConfig{
+			{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"},
+			{Name: "currencies", Pattern: "GET /api/currencies"},
+		},
+		Plans: []policy.PlanConfig{
+			{Name: "free"},
+			{Name: "starter", Limits: map[string]*policy.Limit{"convert": limit(1000)}},
+			{Name: "business", Limits: map[string]*policy.Limit{"convert": limit(store.Unlimited), "currencies": limit(0)}},
+			{Name: "monthly", MoreLimits: []policy.LimitConfig{
+				{Endpoint: "all", Period: "month", Limit: 100}, {Endpoint: "convert", Period: "month", Limit: 40}, {Endpoint: "currencies", Period: "month", Limit: 3},
+				{Endpoint: "all", Limit: 50}, {Endpoint: "currencies", Period: "hour", Limit: 9},
+			}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
 
 // spend counts calls of an account.
 func spend(t *testing.T, s *storetest.Store, account, endpoint string, day calendar.Day, calls int64) {
@@ -86,15 +132,15 @@ func TestTop(t *testing.T) {
 		nearest("acc_ended", "starter", "convert", "day", 1000, 10, midnight),
 	}
 	for name, test := range map[string]struct {
-		query usage.TopQuery
+		query report.TopQuery
 		busy  string
 	}{
-		"today":     {usage.TopQuery{Days: 1, Limit: 20}, "acc_raised:1000 acc_day:600 acc_ended:10 acc_zero:9 acc_gone:8 acc_free:7 acc_month:3"},
-		"last week": {usage.TopQuery{Days: 8, Limit: 3}, "acc_raised:1000 acc_day:600 acc_month:33"},
-		"90 days":   {usage.TopQuery{Days: 90, Limit: 2}, "acc_raised:1000 acc_month:933"},
+		"today":     {report.TopQuery{Days: 1, Limit: 20}, "acc_raised:1000 acc_day:600 acc_ended:10 acc_zero:9 acc_gone:8 acc_free:7 acc_month:3"},
+		"last week": {report.TopQuery{Days: 8, Limit: 3}, "acc_raised:1000 acc_day:600 acc_month:33"},
+		"90 days":   {report.TopQuery{Days: 90, Limit: 2}, "acc_raised:1000 acc_month:933"},
 	} {
 		test.query.Now = now
-		got, err := usage.Top(t.Context(), p, s, test.query)
+		got, err := report.Top(t.Context(), p, s.Book, test.query)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,11 +164,11 @@ func TestTopRefusals(t *testing.T) {
 	t.Parallel()
 	s, p := open(t), compile(t, "")
 	for _, days := range []int{0, api.MaxUsageDays + 1} {
-		if _, err := usage.Top(t.Context(), p, s, usage.TopQuery{Now: now, Days: days, Limit: 1}); !errors.Is(err, usage.ErrDays) {
+		if _, err := report.Top(t.Context(), p, s.Book, report.TopQuery{Now: now, Days: days, Limit: 1}); !errors.Is(err, usage.ErrDays) {
 			t.Errorf("%d days: got %v", days, err)
 		}
 	}
-	got, err := usage.Top(t.Context(), p, s, usage.TopQuery{Now: now, Days: 1, Limit: 1})
+	got, err := report.Top(t.Context(), p, s.Book, report.TopQuery{Now: now, Days: 1, Limit: 1})
 	if err != nil || got.Busiest == nil || got.Nearest == nil {
 		t.Errorf("an empty store: got %+v, %v", got, err)
 	}
@@ -130,7 +176,7 @@ func TestTopRefusals(t *testing.T) {
 
 // counting counts the pages that Top reads, and tells the reader of each.
 type counting struct {
-	*storetest.Store
+	book.Engine
 	pages  int
 	onPage func()
 }
@@ -138,14 +184,15 @@ type counting struct {
 func (c *counting) List(ctx context.Context, after string, limit int, keys bool) ([]*book.Account, error) {
 	c.pages++
 	c.onPage()
-	return c.Store.List(ctx, after, limit, keys)
+	return c.Engine.List(ctx, after, limit, keys)
 }
 
 // TestTopOfManyAccounts reads several pages of accounts, but no further one when
 // its client is gone.
 func TestTopOfManyAccounts(t *testing.T) {
 	t.Parallel()
-	s, p := &counting{Store: open(t), onPage: func() {}}, compile(t, "")
+	pages, p := &counting{Engine: memstore.New(), onPage: func() {}}, compile(t, "")
+	s := openOn(t, pages)
 	today := p.Calendar.At(now).Day
 	var ids []string
 	for i := range 450 {
@@ -161,11 +208,11 @@ func TestTopOfManyAccounts(t *testing.T) {
 		}
 	}
 	for i, id := range ids {
-		spend(t, s.Store, id, "convert", today, int64(i*37%450+1)) // each has another number
+		spend(t, s, id, "convert", today, int64(i*37%450+1)) // each has another number
 	}
-	got, err := usage.Top(t.Context(), p, s, usage.TopQuery{Now: now, Days: 1, Limit: 100})
-	if err != nil || s.pages < 3 || len(got.Busiest) != 100 || len(got.Nearest) != 100 {
-		t.Fatalf("got %d and %d of %d pages, %v", len(got.Busiest), len(got.Nearest), s.pages, err)
+	got, err := report.Top(t.Context(), p, s.Book, report.TopQuery{Now: now, Days: 1, Limit: 100})
+	if err != nil || pages.pages < 3 || len(got.Busiest) != 100 || len(got.Nearest) != 100 {
+		t.Fatalf("got %d and %d of %d pages, %v", len(got.Busiest), len(got.Nearest), pages.pages, err)
 	}
 	for i := range 100 {
 		if calls := int64(450 - i); got.Busiest[i].Calls != calls || got.Nearest[i].Used != calls || got.Busiest[i].Account != got.Nearest[i].Account {
@@ -173,8 +220,8 @@ func TestTopOfManyAccounts(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	s.pages, s.onPage = 0, cancel
-	if _, err := usage.Top(ctx, p, s, usage.TopQuery{Now: now, Days: 1, Limit: 1}); !errors.Is(err, context.Canceled) || s.pages != 1 {
-		t.Errorf("got %v after %d pages, want %v after 1", err, s.pages, context.Canceled)
+	pages.pages, pages.onPage = 0, cancel
+	if _, err := report.Top(ctx, p, s.Book, report.TopQuery{Now: now, Days: 1, Limit: 1}); !errors.Is(err, context.Canceled) || pages.pages != 1 {
+		t.Errorf("got %v after %d pages, want %v after 1", err, pages.pages, context.Canceled)
 	}
 }

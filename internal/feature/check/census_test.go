@@ -1,4 +1,4 @@
-package usage_test
+package check_test
 
 import (
 	"context"
@@ -11,10 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/feature/check"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
+	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
@@ -22,7 +25,15 @@ import (
 // calls of this month.
 func TestCensus(t *testing.T) {
 	t.Parallel()
-	s, p := open(t), compile(t, "Europe/Berlin")
+	s, p := storetest.New(memstore.New()), compile(t, policy.Config{Timezone: "Europe/Berlin"})
+	defer s.Close()
+	spend := func(account, endpoint string, day calendar.Day, calls int64) {
+		t.Helper()
+		if ok, err := s.Take(t.Context(), store.Call{Account: account, Endpoint: endpoint, Day: day, Cost: calls}, nil, nil); !ok || err != nil {
+			t.Fatalf("taking calls: %v, %v", ok, err)
+		}
+	}
+	now := time.Date(2126, 11, 20, 9, 0, 0, 0, time.UTC) // ahead of the clock of the machine
 	today := p.Calendar.At(now).Day
 	first, last := today.Month()
 	const accounts = 450
@@ -52,12 +63,14 @@ func TestCensus(t *testing.T) {
 		}
 	}
 	for day, calls := range map[calendar.Day]int64{first: 2, today: 3, first - 1: 50, last + 1: 60} {
-		spend(t, s, "acc_000", "convert", day, calls)
-		spend(t, s, "acc_449", "old", day, calls)
+		spend("acc_000", "convert", day, calls)
+		spend("acc_449", "old", day, calls)
 	}
-	credit(t, s, "acc_449", "old", today, 3)
+	if _, err := s.Credit(t.Context(), now, "acc_449", "", []book.Credit{{Day: today, Endpoint: "old", Calls: 3}}, func(*book.Account, []book.Credit) {}); err != nil {
+		t.Fatal(err)
+	}
 	// What the former account with an id called is none of the new one's.
-	spend(t, s, "acc_448", "old", today, 7)
+	spend("acc_448", "old", today, 7)
 	err := s.CloseAccount(t.Context(), now, "acc_448", first, today, func(*book.Account, []book.Bill) {})
 	if err == nil {
 		err = s.ChangeOne(t.Context(), now, "acc_448", func(a *book.Account) error {
@@ -71,7 +84,7 @@ func TestCensus(t *testing.T) {
 	if err := s.SetTimezone(t.Context(), "UTC"); err != nil {
 		t.Fatal(err)
 	}
-	got, err := usage.Census(t.Context(), p, s.Book, now)
+	got, err := check.Census(t.Context(), p, s.Book, now)
 	want := api.Census{
 		Plans: map[string]int64{"starter": accounts / 2, "gone": accounts / 2}, Abilities: map[string]int64{"convert": 2, "usage": 1},
 		Endpoints: map[string]int64{"convert": 5, "old": 5}, Timezone: "UTC",
@@ -81,7 +94,7 @@ func TestCensus(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, err := usage.Census(ended, p, s.Book, now); !errors.Is(err, context.Canceled) {
+	if _, err := check.Census(ended, p, s.Book, now); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of the configuration: got %v", err)
 	}
 }

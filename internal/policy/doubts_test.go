@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
 
@@ -41,51 +40,6 @@ func TestRenamedAbilities(t *testing.T) {
 	}
 	if e := p.Plan("starter").Effective("change"); !e.Includes(p.Endpoint("exchange")) || !e.Includes(p.Endpoint("bulk")) || e.Includes(p.Endpoint("usage")) {
 		t.Error("an older ability opens other endpoints than that of today")
-	}
-}
-
-// TestCheck: each thing that accounts need and the configuration does not have
-// is one finding with its number and the remedy.
-func TestCheck(t *testing.T) {
-	t.Parallel()
-	complete := api.Census{
-		Plans: map[string]int64{"starter": 3, "free": 1}, Abilities: map[string]int64{"convert": 2, "usage": 1},
-		Endpoints: map[string]int64{"convert": 7, "batch": 1, "usage": 2}, Timezone: "Europe/Berlin",
-	}
-	if got := append(compile(t, config()).Check(complete), compile(t, renamed()).Check(complete)...); len(got) > 0 {
-		t.Errorf("got %q for what both have", got)
-	}
-	if got := compile(t, config()).Check(api.Census{}); len(got) > 0 {
-		t.Errorf("got %q for an empty store", got)
-	}
-	withoutFree := config()
-	withoutFree.Plans = withoutFree.Plans[1:]
-	if got := compile(t, withoutFree).Check(complete); len(got) > 0 {
-		t.Errorf("got %q: plan free always exists", got)
-	}
-	for name, c := range map[string]struct {
-		change func(*policy.Config)
-		want   []string
-	}{
-		"plan":          {func(c *policy.Config) { c.Plans[1].Name = "small" }, []string{`3 accounts have the plan "starter"`}},
-		"endpoint":      {func(c *policy.Config) { c.Endpoints[0].Name, c.Plans = "exchange", nil }, []string{`3 accounts have`, `endpoint "convert" (calls: 7)`}},
-		"its ability":   {func(c *policy.Config) { c.Endpoints, c.Plans = c.Endpoints[1:2], c.Plans[:1] }, []string{`3 accounts`, `2 live keys have the ability "convert"`, `"batch"`, `"convert" (calls: 7)`}},
-		"one key":       {func(c *policy.Config) { c.Usage = ""; delete(c.Plans[1].Limits, "usage") }, []string{`1 live key has the ability "usage"`, `endpoint "usage" (calls: 2)`}},
-		"zone":          {func(c *policy.Config) { c.Timezone = "UTC" }, []string{`time zone Europe/Berlin, and the configuration has UTC`}},
-		"other ability": {func(c *policy.Config) { *c = renamed(); c.Endpoints[0].Ability = "exchanges" }, []string{`The endpoint exchange had this name, but its ability is another one`}},
-	} {
-		changed := config()
-		c.change(&changed)
-		got := compile(t, changed).Check(complete)
-		if len(got) != len(c.want) {
-			t.Errorf("%s: got %q", name, got)
-			continue
-		}
-		for i, want := range c.want {
-			if !strings.Contains(got[i], want) {
-				t.Errorf("%s: got %q, want %q in it", name, got[i], want)
-			}
-		}
 	}
 }
 

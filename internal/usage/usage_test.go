@@ -10,12 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
 	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
+	"github.com/caddy-tollgate/tollgate/internal/usage"
 )
 
 // now is ahead of the clock of the machine, by which a store forgets what

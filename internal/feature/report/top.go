@@ -1,4 +1,4 @@
-package usage
+package report
 
 import (
 	"cmp"
@@ -11,17 +11,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/usage"
 )
-
-// topPage is how many accounts are read at once. It bounds the memory: only the
-// counts of these accounts are kept.
-const topPage = 200
-
-// TopSource has all accounts and what they used. A book.Book has them.
-type TopSource interface {
-	List(ctx context.Context, after string, limit int, keys bool) ([]*book.Account, error)
-	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.StoredCount, error)
-}
 
 // TopQuery is what Top needs to know.
 type TopQuery struct {
@@ -35,32 +26,33 @@ type TopQuery struct {
 // Top returns the busiest accounts, and the limits of a day or a month that
 // are nearest to be used up: those with the largest used part of the limit.
 // Limits of which nothing is used, and limits of 0, are not among them.
-func Top(ctx context.Context, p *policy.Policy, source TopSource, q TopQuery) (api.UsageTop, error) {
+func Top(ctx context.Context, p *policy.Policy, b *book.Book, q TopQuery) (api.UsageTop, error) {
 	if q.Days < 1 || q.Days > api.MaxUsageDays {
-		return api.UsageTop{}, ErrDays
+		return api.UsageTop{}, usage.ErrDays
 	}
-	t := newTop(p, source, q)
-	err := eachPage(ctx, source, false, func(accounts []*book.Account, ids []string) error { return t.addPage(ctx, accounts, ids) })
+	t := newTop(p, b, q)
+	err := b.EachPage(ctx, false, func(accounts []*book.Account, ids []string) error { return t.addPage(ctx, accounts, ids) })
 	return api.UsageTop{Busiest: t.busiest.list, Nearest: t.nearest.list}, err
 }
 
 // top has what Top found so far.
 type top struct {
-	*builder
-	source  TopSource
+	usage.Moment
+	now     time.Time
+	policy  *policy.Policy
+	book    *book.Book
 	first   calendar.Day // of the days that count for the busiest accounts
 	busiest best[api.BusyAccount]
 	nearest best[api.NearestLimit]
 }
 
-func newTop(p *policy.Policy, source TopSource, q TopQuery) *top {
+func newTop(p *policy.Policy, b *book.Book, q TopQuery) *top {
 	t := &top{
-		builder: newBuilder(p, nil, Query{Now: q.Now}),
-		source:  source,
+		Moment: usage.At(p, q.Now), now: q.Now, policy: p, book: b,
 		busiest: best[api.BusyAccount]{limit: q.Limit, compare: compareBusy, list: []api.BusyAccount{}},
 		nearest: best[api.NearestLimit]{limit: q.Limit, compare: compareNearest, list: []api.NearestLimit{}},
 	}
-	t.first = t.today.Day - calendar.Day(q.Days-1)
+	t.first = t.Today.Day - calendar.Day(q.Days-1)
 	return t
 }
 
@@ -71,20 +63,20 @@ func (t *top) addPage(ctx context.Context, accounts []*book.Account, ids []strin
 	for i := range accounts {
 		limits[i] = t.limitsOf(accounts[i])
 		if slices.ContainsFunc(limits[i], func(l store.Limit) bool { return l.Period == store.Month }) {
-			first = min(t.first, t.monthFirst)
+			first = min(t.first, t.MonthFirst)
 		}
 	}
-	list, err := t.source.CountsOfAccounts(ctx, ids, first, t.today.Day)
+	list, err := t.book.CountsOfAccounts(ctx, ids, first, t.Today.Day)
 	if err != nil {
 		return err
 	}
-	used, calls := make(map[string]counts, len(accounts)), make(map[string]int64, len(accounts))
+	used, calls := make(map[string]usage.Counts, len(accounts)), make(map[string]int64, len(accounts))
 	for _, c := range list {
 		if c.Key == "" {
 			if used[c.Account] == nil {
-				used[c.Account] = counts{}
+				used[c.Account] = usage.Counts{}
 			}
-			used[c.Account].add(c.Count)
+			used[c.Account].Add(c.Count)
 		}
 		if (c.Key == "" || c.Key == store.Credited) && t.first <= c.Day {
 			calls[c.Account] += c.Used
@@ -105,7 +97,7 @@ func (t *top) limitsOf(account *book.Account) (limits []store.Limit) {
 		if !plan.Lists(e) {
 			continue
 		}
-		for _, l := range plan.LimitsOf(e, account.Overrides, t.Now) {
+		for _, l := range plan.LimitsOf(e, account.Overrides, t.now) {
 			if !l.Period.IsPace() && l.Max > 0 && !slices.ContainsFunc(limits, l.Same) {
 				limits = append(limits, l)
 			}
@@ -115,12 +107,12 @@ func (t *top) limitsOf(account *book.Account) (limits []store.Limit) {
 }
 
 // add adds what one account used, and its calls.
-func (t *top) add(account *book.Account, limits []store.Limit, used counts, calls int64) {
+func (t *top) add(account *book.Account, limits []store.Limit, used usage.Counts, calls int64) {
 	if calls > 0 {
 		t.busiest.add(api.BusyAccount{Account: account.ID, Label: account.Label, Plan: account.Plan, Calls: calls})
 	}
 	for _, l := range limits {
-		if shown := t.limit(l, used); *shown.Used > 0 {
+		if shown := t.Limit(l, used); *shown.Used > 0 {
 			t.nearest.add(api.NearestLimit{
 				Account: account.ID, Label: account.Label, Plan: account.Plan, Endpoint: l.Endpoint, Period: shown.Period,
 				Limit: l.Max, Used: *shown.Used, Remaining: *shown.Remaining, ResetsAt: *shown.ResetsAt,

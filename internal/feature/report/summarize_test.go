@@ -1,4 +1,4 @@
-package usage_test
+package report_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/internal/admin/usage"
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/feature/report"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
@@ -26,16 +26,7 @@ type atNow struct{ book.Engine }
 func (atNow) Now() time.Time                  { return now }
 func (atNow) Since(t time.Time) time.Duration { return now.Sub(t) }
 
-func openAtNow(t *testing.T) *storetest.Store {
-	t.Helper()
-	s := storetest.New(atNow{memstore.New()})
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
+func openAtNow(t *testing.T) *storetest.Store { return openOn(t, atNow{memstore.New()}) }
 
 func putAccount(t *testing.T, s *storetest.Store, id, plan string, disabled bool) {
 	t.Helper()
@@ -54,7 +45,7 @@ func closeAccount(t *testing.T, s *storetest.Store, id string, today calendar.Da
 
 func summarize(t *testing.T, s *storetest.Store, last api.Summary) api.Summary {
 	t.Helper()
-	got, err := usage.Summarize(t.Context(), compile(t, "Europe/Berlin"), s.Book, now, last)
+	got, err := report.Summarize(t.Context(), compile(t, "Europe/Berlin"), s.Book, now, last)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +63,7 @@ func shownDays(s api.Summary) map[string]string {
 	return shown
 }
 
-func TestSummary(t *testing.T) {
+func TestSummarize(t *testing.T) {
 	t.Parallel()
 	s := openAtNow(t)
 	today := compile(t, "Europe/Berlin").Calendar.At(now).Day
@@ -134,9 +125,9 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestSummaryOfManyRows reads several pages of accounts and of refused calls, and
+// TestSummarizeOfManyRows reads several pages of accounts and of refused calls, and
 // keeps ten of each.
-func TestSummaryOfManyRows(t *testing.T) {
+func TestSummarizeOfManyRows(t *testing.T) {
 	t.Parallel()
 	s := openAtNow(t)
 	today := compile(t, "Europe/Berlin").Calendar.At(now).Day
@@ -172,9 +163,9 @@ func TestSummaryOfManyRows(t *testing.T) {
 	}
 }
 
-// TestSummaryKeepsDays: the days of the last summary are used again, but its
+// TestSummarizeKeepsDays: the days of the last summary are used again, but its
 // last two, in which calls could still be counted after it was made.
-func TestSummaryKeepsDays(t *testing.T) {
+func TestSummarizeKeepsDays(t *testing.T) {
 	t.Parallel()
 	s := openAtNow(t)
 	today := compile(t, "Europe/Berlin").Calendar.At(now).Day
@@ -221,7 +212,7 @@ func (failingEngine) CountsOfAccounts(context.Context, []string, calendar.Day, c
 	return nil, store.ErrUnavailable
 }
 
-func TestSummaryFails(t *testing.T) {
+func TestSummarizeFails(t *testing.T) {
 	t.Parallel()
 	s := openAtNow(t)
 	got := summarize(t, s, api.Summary{})
@@ -230,11 +221,11 @@ func TestSummaryFails(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := usage.Summarize(ctx, compile(t, ""), s.Book, now, api.Summary{}); !errors.Is(err, context.Canceled) {
+	if _, err := report.Summarize(ctx, compile(t, ""), s.Book, now, api.Summary{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	broken := book.New(failingEngine{s.Engine}, slog.New(slog.DiscardHandler))
-	if _, err := usage.Summarize(t.Context(), compile(t, ""), broken, now, api.Summary{}); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := report.Summarize(t.Context(), compile(t, ""), broken, now, api.Summary{}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }

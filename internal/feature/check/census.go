@@ -1,4 +1,4 @@
-package usage
+package check
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func Census(ctx context.Context, p *policy.Policy, b *book.Book, now time.Time) 
 	}
 	c.Timezone = string(zone)
 	first, _ := today.Month()
-	return c, eachPage(ctx, b, true, func(accounts []*book.Account, ids []string) error {
+	return c, b.EachPage(ctx, true, func(accounts []*book.Account, ids []string) error {
 		for _, a := range accounts {
 			c.Plans[a.Plan]++
 			for _, k := range a.Keys {
@@ -43,29 +43,4 @@ func Census(ctx context.Context, p *policy.Policy, b *book.Book, now time.Time) 
 		}
 		return err
 	})
-}
-
-// eachPage calls do with all accounts, some at a time, and with their ids.
-func eachPage(ctx context.Context, source TopSource, keys bool, do func(accounts []*book.Account, ids []string) error) error {
-	for after := ""; ; {
-		accounts, err := source.List(ctx, after, topPage, keys)
-		if err != nil {
-			return fmt.Errorf("listing accounts: %w", err)
-		}
-		if len(accounts) == 0 {
-			return nil
-		}
-		ids := make([]string, len(accounts))
-		for i, a := range accounts {
-			ids[i] = a.ID
-		}
-		if err := do(accounts, ids); err != nil {
-			return fmt.Errorf("reading the counts of accounts: %w", err)
-		}
-		// A store in memory or on a disk does not check the context.
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("reading all accounts: %w", err)
-		}
-		after = ids[len(ids)-1]
-	}
 }

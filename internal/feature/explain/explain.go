@@ -1,0 +1,153 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/internal/gate"
+	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/usage"
+)
+
+// Explain returns what the gate would answer, step by step. It counts nothing.
+func Explain(ctx context.Context, g *gate.Gate, q gate.Question) (api.Explanation, error) {
+	d, err := g.Foresee(ctx, q)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	x := api.Explanation{
+		Request: api.ExplainedRequest{Method: q.Method, Target: q.Target}, Mode: string(g.Policy.Mode), Steps: steps(&q, &d), Passes: d.Passes,
+	}
+	if q.Account != nil {
+		x.Account, x.Plan = q.Account.ID, q.Account.Plan
+	}
+	if q.Key != nil {
+		x.Key = q.Key.ID
+	}
+	if x.Limits, err = limits(ctx, g, &q, &d); err != nil {
+		return x, err
+	}
+	last := &x.Steps[len(x.Steps)-1]
+	x.Admitted, x.Message = last.OK, last.Message
+	if f := d.Refusal; f != nil {
+		x.Status, x.Code, x.Message, last.Message = &f.Status, &f.Code, f.Message, cmp.Or(why(&q, f), f.Message)
+		if f.RetryAfter > 0 {
+			x.RetryAfter = &f.RetryAfter
+		}
+		if d.Passes {
+			x.Message += " The mode is shadow: the request passes."
+		} else if g.Policy.Mode == policy.Shadow {
+			x.Message += " Mode shadow also refuses the request."
+		}
+	}
+	return x, nil
+}
+
+// steps returns the steps up to the one that refuses the request.
+func steps(q *gate.Question, d *gate.Foreseen) []api.ExplainedStep {
+	path := "There is one way to read the path."
+	if d.Special {
+		path = "Each way to read the path leads to the same route."
+	}
+	var steps []api.ExplainedStep
+	passed := func(step gate.Step, message string) {
+		steps = append(steps, api.ExplainedStep{Step: string(step), OK: true, Message: message})
+	}
+	passed(gate.StepPath, path)
+	passed("headers", "The gate removes headers that clients must not set.")
+	e, pass := d.Route.Endpoint, "The request passes to the service."
+	switch {
+	case d.Route.Login:
+		passed(gate.StepRoute, "A login. It needs no token; the limits of login attempts apply.")
+		pass = "If the limits of login attempts allow it, the request passes to the service. The service checks the password."
+	case e == nil:
+		passed(gate.StepRoute, "An open path: no login, no endpoint, and not below a guard.")
+		pass += " An open path needs no token."
+	default:
+		passed(gate.StepRoute, "The endpoint "+e.Name+".")
+		passed(gate.StepToken, "The key is live, and the account is not disabled.")
+		passed(gate.StepAddress, addressMessage(q))
+		passed(gate.StepEntitlement, "The plan has the endpoint, and the key has the ability "+e.Ability+".")
+		cost := "The call costs " + strconv.FormatInt(d.Cost, 10) + "."
+		if e.CostHeader != "" {
+			cost = "The call reserves " + strconv.FormatInt(d.Cost, 10) + ". The header " + e.CostHeader + " of the answer tells what it costs."
+		}
+		passed(gate.StepCost, cost)
+		passed(gate.StepQuota, "Each limit has room for the call.")
+		if e.Usage {
+			pass = "The gate answers with the usage of the account."
+		}
+	}
+	passed("proxy", pass)
+	if at := slices.IndexFunc(steps, func(s api.ExplainedStep) bool { return s.Step == string(d.Step) }); at >= 0 {
+		steps[at].OK = false
+		return steps[:at+1]
+	}
+	return steps
+}
+
+// why is the reason of an invalid token in words, or "". Clients do not see it.
+func why(q *gate.Question, f *refusal.Refusal) string {
+	same := ""
+	if f.Message == refusal.InvalidToken.Message {
+		same = " Clients see the same answer for all tokens that are not valid."
+	}
+	switch f.Reason {
+	case store.Revoked:
+		return "The key was revoked at " + inUTC(q.Key.RevokedAt) + "." + same
+	case store.Expired:
+		return "The key expired at " + inUTC(q.Key.ExpiresAt) + "." + same
+	case store.Disabled:
+		return "The account " + q.Account.ID + " is disabled." + same
+	}
+	return ""
+}
+
+func inUTC(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// addressMessage tells why the address of the client is allowed.
+func addressMessage(q *gate.Question) string {
+	switch {
+	case q.Key == nil || len(q.Key.Addresses) == 0:
+		return "The key may be used from any address."
+	case q.From.IsValid():
+		return "The key may be used from " + q.From.String() + "."
+	}
+	networks := make([]string, len(q.Key.Addresses))
+	for i, network := range q.Key.Addresses {
+		networks[i] = network.String()
+	}
+	return fmt.Sprintf("This depends on the address of the client, which is not given. The key may be used from %s.", strings.Join(networks, ", "))
+}
+
+// limits returns what is left and what was used of each limit.
+func limits(ctx context.Context, g *gate.Gate, q *gate.Question, d *gate.Foreseen) ([]api.ExplainedLimit, error) {
+	shown := make([]api.ExplainedLimit, len(d.Limits))
+	if len(d.Limits) == 0 {
+		return shown, nil
+	}
+	opened, err := g.Store()
+	if err != nil {
+		return nil, err
+	}
+	used, err := usage.Limits(ctx, g.Policy, opened, usage.Query{Account: q.Account.ID, Key: q.Key, Now: d.At}, d.Limits)
+	if err != nil {
+		return nil, err
+	}
+	for i, limit := range d.Limits {
+		remaining := d.Rooms[i].Remaining
+		shown[i] = api.ExplainedLimit{
+			Endpoint: limit.Endpoint, Period: limit.Period.String(), Limit: limit.Max, Of: refusal.Of(limit),
+			Used: used[i].Used, Remaining: remaining, ResetsAt: used[i].ResetsAt, Refuses: remaining < d.Cost,
+		}
+	}
+	return shown, nil
+}

@@ -1,0 +1,35 @@
+package book
+
+import (
+	"context"
+	"fmt"
+)
+
+// PageSize is how many accounts are read at once. It bounds the memory: only the
+// counts of these accounts are kept.
+const PageSize = 200
+
+// EachPage calls do with all accounts, some at a time, and with their ids.
+func (b *Book) EachPage(ctx context.Context, keys bool, do func(accounts []*Account, ids []string) error) error {
+	for after := ""; ; {
+		accounts, err := b.List(ctx, after, PageSize, keys)
+		if err != nil {
+			return fmt.Errorf("listing accounts: %w", err)
+		}
+		if len(accounts) == 0 {
+			return nil
+		}
+		ids := make([]string, len(accounts))
+		for i, a := range accounts {
+			ids[i] = a.ID
+		}
+		if err := do(accounts, ids); err != nil {
+			return fmt.Errorf("reading the counts of accounts: %w", err)
+		}
+		// A store in memory or on a disk does not check the context.
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("reading all accounts: %w", err)
+		}
+		after = ids[len(ids)-1]
+	}
+}
