@@ -1,8 +1,10 @@
-package caddymodule_test
+package internal_test
 
 import (
+	"io/fs"
 	"maps"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,52 +18,36 @@ import (
 func TestArrows(t *testing.T) {
 	t.Parallel()
 	const caddy, huma, badger, redis = "github.com/caddyserver/...", "github.com/danielgtaylor/huma/...", "github.com/dgraph-io/...", "github.com/redis/..."
-	gate := []string{"internal/gate/...", "internal/policy", "internal/route"}
+	const stores, modules, clients = "internal/store/...", "caddymodule", "caddymodule/control/..."
+	call := []string{"internal/gate/...", "internal/route", "internal/policy", "internal/usage"}
+	shared := []string{"internal/contract", "internal/apierror", "internal/outage", "internal/misuse", "internal/terminal", "caddymodule/assertion"}
+	core := slices.Concat(call, shared, []string{stores, "internal/token", "internal/calendar", "internal/login"})
+	engines := []string{"internal/store/badgerstore/...", "internal/store/redisstore/...", badger, redis}
+	above := []string{"internal/admin/...", "internal/feature/...", clients, modules, "caddymodule/redis", "upstream/...", caddy, huma}
 	dependencies := list(t, "Deps")
-	for _, test := range []struct {
-		packages []string
-		without  []string
-	}{
-		{ // the way of one request
-			[]string{"internal/gate/...", "internal/route", "internal/token", "internal/calendar", "internal/policy", "internal/login", "internal/admin/usage"},
-			[]string{caddy, huma, badger, redis, "caddymodule", "internal/admin", "caddymodule/control/client", "internal/admin/cli", "internal/store/badgerstore/...", "internal/store/redisstore/..."},
-		},
-		{ // the contract of a store
-			[]string{"internal/store"},
-			slices.Concat(gate, []string{caddy, huma, badger, redis, "net/http", "caddymodule", "caddymodule/control/...", "internal/admin/...", "internal/feature/...", "internal/store/badgerstore/...", "internal/store/redisstore/..."}),
-		},
-		{
-			[]string{"internal/store/badgerstore/..."},
-			slices.Concat(gate, []string{caddy, huma, redis, "caddymodule", "caddymodule/control/...", "internal/admin/...", "internal/feature/...", "internal/admin/usage", "internal/apierror", "caddymodule/assertion", "internal/store/redisstore/..."}),
-		},
-		{
-			[]string{"internal/store/redisstore"},
-			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "caddymodule/control/...", "internal/admin/...", "internal/feature/...", "internal/admin/usage", "internal/apierror", "caddymodule/assertion", "internal/store/badgerstore/..."}),
-		},
-		{ // a gate without the store redis
-			[]string{"caddymodule"},
-			[]string{redis, "caddymodule/redis", "internal/store/redisstore/..."},
-		},
-		{
-			[]string{"internal/admin"},
-			[]string{caddy, badger, redis, "caddymodule", "internal/gate/...", "caddymodule/control/client", "internal/admin/cli", "internal/store/badgerstore/...", "internal/store/redisstore/..."},
-		},
-		{ // what services, clients and the gate share
-			[]string{"internal/apierror", "caddymodule/assertion", "internal/outage", "internal/misuse", "caddymodule/control/api"},
-			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "internal/admin", "internal/login", "internal/store/...", "internal/admin/usage", "internal/admin/health", "internal/token", "internal/calendar"}),
-		},
-		{ // the gate knows no service
-			[]string{"caddymodule/...", "internal/..."},
-			[]string{"upstream/..."},
-		},
-		{ // clients of the control API, except the upstream in one process with the gate
-			[]string{"caddymodule/control/client", "internal/admin/cli", "upstream/..."},
-			slices.Concat(gate, []string{caddy, badger, "caddymodule", "internal/admin", "internal/login", "internal/store/...", "internal/admin/usage", "internal/admin/health"}),
-		},
-		{
-			[]string{"caddymodule/control/client", "internal/admin/cli"},
-			[]string{huma},
-		},
+	for _, test := range []struct{ packages, without []string }{
+		// The core knows nothing above it.
+		{core, above},
+		{slices.Concat(call, []string{"internal/login"}), engines},
+		{[]string{"internal/store"}, slices.Concat(engines, []string{"net/http"})},
+		{[]string{stores}, slices.Concat(call, []string{"internal/apierror", "caddymodule/assertion"})},
+		{[]string{"internal/store/badgerstore/..."}, []string{redis}},
+		{[]string{"internal/store/redisstore"}, []string{badger}},
+		// Clients know what they share with the gate, and nothing else of it.
+		{slices.Concat(shared, []string{"caddymodule/control/api"}), slices.Concat(call, []string{stores, "internal/token", "internal/calendar", "internal/login"})},
+		{[]string{clients, "internal/admin/cli", "upstream/..."}, slices.Concat(call, []string{
+			stores, "internal/login", "internal/admin", "internal/admin/health", "internal/feature/...", modules, caddy, badger,
+		})},
+		{[]string{clients, "internal/admin/cli"}, []string{huma, "upstream/..."}},
+		// Administration, features and modules.
+		{[]string{"internal/admin"}, slices.Concat(engines, []string{"internal/gate/...", "caddymodule/control/client", "internal/admin/cli"})},
+		{[]string{"internal/feature/..."}, engines},
+		{[]string{"internal/admin/...", "internal/feature/..."}, []string{caddy, modules}},
+		{[]string{modules}, []string{"caddymodule/redis", "internal/store/redisstore/...", redis}},
+		{[]string{"internal/...", "caddymodule/..."}, []string{"upstream/..."}},
+		// Two products.
+		{[]string{"upstream/portal/..."}, []string{"upstream/currency/..."}},
+		{[]string{"upstream/currency/..."}, []string{"upstream/portal/..."}},
 	} {
 		checked := 0
 		for name, all := range dependencies {
@@ -77,6 +63,35 @@ func TestArrows(t *testing.T) {
 		}
 		if checked < len(test.packages) {
 			t.Errorf("%v: found %d packages", test.packages, checked)
+		}
+	}
+}
+
+// TestFeatures checks that no feature depends on another one, so that each can
+// be left out.
+func TestFeatures(t *testing.T) {
+	t.Parallel()
+	for name, all := range list(t, "Deps") {
+		if !strings.HasPrefix(name, "internal/feature/") {
+			continue
+		}
+		for _, dependency := range all {
+			if matches(dependency, []string{"internal/feature/..."}) && !strings.HasPrefix(dependency+"/", name+"/") {
+				t.Errorf("%s depends on %s", name, dependency)
+			}
+		}
+	}
+}
+
+// TestOnlyModulesUseCaddy checks the packages that import Caddy.
+func TestOnlyModulesUseCaddy(t *testing.T) {
+	t.Parallel()
+	modules := []string{"caddymodule", "caddymodule/redis", "internal/block", oneProcess}
+	for name, imports := range list(t, "Imports") {
+		for _, path := range imports {
+			if matches(path, []string{"github.com/caddyserver/caddy/..."}) && !matches(name, modules) {
+				t.Errorf("%s imports %s", name, path)
+			}
 		}
 	}
 }
@@ -126,6 +141,10 @@ var forTests = []string{"internal/admin/controltest", "internal/store/redisstore
 func list(t *testing.T, field string) map[string][]string {
 	t.Helper()
 	const module = "github.com/caddy-tollgate/tollgate/"
+	// Go keeps the result until a directory changes that the test has read.
+	if err := filepath.WalkDir("..", func(_ string, _ fs.DirEntry, err error) error { return err }); err != nil {
+		t.Fatalf("reading the directories: %v", err)
+	}
 	command := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .`+field+` " "}}`, module+"...")
 	out, err := command.Output()
 	if err != nil {
