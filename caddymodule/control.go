@@ -17,7 +17,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/feature/introspect"
 	"github.com/caddy-tollgate/tollgate/internal/feature/portal"
-	"github.com/caddy-tollgate/tollgate/internal/feature/explain"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
@@ -109,10 +108,8 @@ func (b controlBackend) Readiness() api.Readiness {
 	}
 }
 
-// Explain implements admin.Backend.
-func (b controlBackend) Explain(ctx context.Context, question gate.Question) (api.Explanation, error) {
-	return explain.Explain(ctx, b.gate, question)
-}
+// Options implements explain.Gate.
+func (b controlBackend) Options() gate.Options { return b.gate.Options }
 
 // Interface guards.
 var (

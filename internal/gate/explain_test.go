@@ -13,7 +13,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/feature/explain"
-	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
@@ -68,7 +67,7 @@ func TestExplain(t *testing.T) {
 			if c.prepare != nil {
 				c.prepare(t, w)
 			}
-			q := gate.Question{From: netip.MustParseAddr("192.0.2.1"), Cost: c.cost}
+			q := explain.Question{From: netip.MustParseAddr("192.0.2.1"), Cost: c.cost}
 			q.Method, q.Target, _ = strings.Cut(c.request, " ")
 			account, err := w.db.Account(t.Context(), "acc_1")
 			if err != nil {
@@ -80,7 +79,7 @@ func TestExplain(t *testing.T) {
 			}
 			q.Account, q.Key = &account, &key
 			used, outcomes := w.used(t, "acc_1", "convert", noon), maps.Clone(w.outcomes)
-			x, err := explain.Explain(t.Context(), w.gate, q)
+			x, err := explain.Explain(t.Context(), w.gate.Options, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +152,7 @@ func TestExplainInShadow(t *testing.T) {
 		{"/api//convert", false, "The path can be read in more than one way. Send it in its plain form. Mode shadow also refuses the request."},
 	} {
 		account.Disabled = test.disabled
-		got, err := explain.Explain(t.Context(), w.gate, gate.Question{Method: "GET", Target: test.target, Account: &account})
+		got, err := explain.Explain(t.Context(), w.gate.Options, explain.Question{Method: "GET", Target: test.target, Account: &account})
 		if err != nil || got.Mode != "shadow" || got.Admitted || got.Message != test.want || got.Passes != strings.HasSuffix(test.want, "the request passes.") {
 			t.Errorf("%s: got %+v, %v, want %q", test.target, got, err, test.want)
 		}
@@ -168,7 +167,7 @@ func TestExplainIgnoresWhoAsks(t *testing.T) {
 		c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}", Plan: "small"}
 	})
 	w.identity = "operator"
-	got, err := explain.Explain(t.Context(), w.gate, gate.Question{Method: "GET", Target: convert})
+	got, err := explain.Explain(t.Context(), w.gate.Options, explain.Question{Method: "GET", Target: convert})
 	if err != nil || got.Code == nil || *got.Code != "unauthenticated" || len(w.enrolled) > 0 {
 		t.Errorf("got %+v, %v, enrolled %v", got, err, w.enrolled)
 	}
@@ -179,8 +178,8 @@ func TestExplainIgnoresWhoAsks(t *testing.T) {
 func TestExplainIdentity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *policy.Config) { c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}"} })
-	question := gate.Question{Method: "GET", Target: convert, Account: &store.Account{ID: "acc_1", Plan: "small", Disabled: true}}
-	got, err := explain.Explain(t.Context(), w.gate, question)
+	question := explain.Question{Method: "GET", Target: convert, Account: &store.Account{ID: "acc_1", Plan: "small", Disabled: true}}
+	got, err := explain.Explain(t.Context(), w.gate.Options, question)
 	if err != nil || got.Message != "The account is disabled or was deleted." || got.Steps[len(got.Steps)-1].Message != "The account acc_1 is disabled." {
 		t.Errorf("got %+v, %v", got, err)
 	}

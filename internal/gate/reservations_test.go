@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/internal/feature/explain"
-	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
@@ -33,7 +32,7 @@ func TestReserved(t *testing.T) {
 		}
 	}
 	explained := func() string {
-		x, err := explain.Explain(t.Context(), w.gate, gate.Question{Method: "GET", Target: rates, Account: &store.Account{ID: "acc_1", Plan: "small"}})
+		x, err := explain.Explain(t.Context(), w.gate.Options, explain.Question{Method: "GET", Target: rates, Account: &store.Account{ID: "acc_1", Plan: "small"}})
 		if err != nil {
 			t.Fatal(err)
 		}

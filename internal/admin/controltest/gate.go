@@ -24,7 +24,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/admin/health"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
-	"github.com/caddy-tollgate/tollgate/internal/feature/explain"
 	"github.com/caddy-tollgate/tollgate/internal/feature/portal"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
@@ -305,14 +304,12 @@ func (g *Gate) Published() []Event {
 // FlushReports does nothing: a Gate counts no refused calls.
 func (*Gate) FlushReports(context.Context) error { return nil }
 
-// Explain explains with a real gate over the store.
-func (g *Gate) Explain(ctx context.Context, question gate.Question) (api.Explanation, error) {
+// Options are those of a gate over the store that explains.
+func (g *Gate) Options() gate.Options {
 	p := g.Policy()
-	asked := gate.New(gate.Options{
-		Reservations: gate.NewReservations(), Policy: p, Store: func() (gate.Store, error) { return g.opened.Renamed(p.Names), nil },
-		Now: g.Now, Logger: zap.NewNop(),
-	})
-	return explain.Explain(ctx, asked, question)
+	return gate.Options{
+		Reservations: gate.NewReservations(), Policy: p, Store: func() (gate.Store, error) { return g.opened.Renamed(p.Names), nil }, Now: g.Now, Since: time.Since,
+	}
 }
 
 // InProcess returns the control API, which needs no secret.

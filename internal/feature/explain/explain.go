@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
@@ -17,14 +20,45 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/usage"
 )
 
-// Explain returns what the gate would answer, step by step. It counts nothing.
-func Explain(ctx context.Context, g *gate.Gate, q gate.Question) (api.Explanation, error) {
-	d, err := g.Foresee(ctx, q)
+// Question is a request that a client could send now.
+type Question struct {
+	Method, Target string
+	// Account is nil for a request without a token.
+	Account *store.Account
+	// Key is a key of Account. Nil is a key with all abilities of the plan
+	// and without restrictions.
+	Key *store.Key
+	// From is the address of the client, if it is known.
+	From netip.Addr
+	// Cost is the number of elements in the body, for endpoints with
+	// cost json. 0 means 1.
+	Cost int64
+}
+
+// Explain returns what a gate with these options would answer, step by step. It
+// assumes that the headers and the body are valid, and counts, records and logs
+// nothing.
+//
+// A silent gate decides as the gate does, with a token of its own that it takes
+// for the key of the question.
+func Explain(ctx context.Context, o gate.Options, q Question) (api.Explanation, error) {
+	r, err := q.request(ctx)
 	if err != nil {
 		return api.Explanation{}, err
 	}
+	s := &silent{question: q, policy: o.Policy}
+	open := o.Store
+	o.Server, o.Reporter, o.Logger = s, s, zap.NewNop()
+	o.Store = func() (gate.Store, error) {
+		s.Store, s.err = open()
+		return s, s.err
+	}
+	d := gate.New(o).Foresee(r, q.Cost)
+	if s.err != nil {
+		return api.Explanation{}, s.err
+	}
 	x := api.Explanation{
-		Request: api.ExplainedRequest{Method: q.Method, Target: q.Target}, Mode: string(g.Policy.Mode), Steps: steps(&q, &d), Passes: d.Passes,
+		Request: api.ExplainedRequest{Method: q.Method, Target: q.Target}, Mode: string(o.Policy.Mode), Steps: steps(&q, &d), Passes: d.Passes,
 	}
 	if q.Account != nil {
 		x.Account, x.Plan = q.Account.ID, q.Account.Plan
@@ -32,7 +66,7 @@ func Explain(ctx context.Context, g *gate.Gate, q gate.Question) (api.Explanatio
 	if q.Key != nil {
 		x.Key = q.Key.ID
 	}
-	if x.Limits, err = limits(ctx, g, &q, &d); err != nil {
+	if x.Limits, err = limits(ctx, s, &d); err != nil {
 		return x, err
 	}
 	last := &x.Steps[len(x.Steps)-1]
@@ -44,7 +78,7 @@ func Explain(ctx context.Context, g *gate.Gate, q gate.Question) (api.Explanatio
 		}
 		if d.Passes {
 			x.Message += " The mode is shadow: the request passes."
-		} else if g.Policy.Mode == policy.Shadow {
+		} else if o.Policy.Mode == policy.Shadow {
 			x.Message += " Mode shadow also refuses the request."
 		}
 	}
@@ -52,7 +86,7 @@ func Explain(ctx context.Context, g *gate.Gate, q gate.Question) (api.Explanatio
 }
 
 // steps returns the steps up to the one that refuses the request.
-func steps(q *gate.Question, d *gate.Foreseen) []api.ExplainedStep {
+func steps(q *Question, d *gate.Foreseen) []api.ExplainedStep {
 	path := "There is one way to read the path."
 	if d.Special {
 		path = "Each way to read the path leads to the same route."
@@ -95,7 +129,7 @@ func steps(q *gate.Question, d *gate.Foreseen) []api.ExplainedStep {
 }
 
 // why is the reason of an invalid token in words, or "". Clients do not see it.
-func why(q *gate.Question, f *refusal.Refusal) string {
+func why(q *Question, f *refusal.Refusal) string {
 	same := ""
 	if f.Message == refusal.InvalidToken.Message {
 		same = " Clients see the same answer for all tokens that are not valid."
@@ -114,7 +148,7 @@ func why(q *gate.Question, f *refusal.Refusal) string {
 func inUTC(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // addressMessage tells why the address of the client is allowed.
-func addressMessage(q *gate.Question) string {
+func addressMessage(q *Question) string {
 	switch {
 	case q.Key == nil || len(q.Key.Addresses) == 0:
 		return "The key may be used from any address."
@@ -129,16 +163,12 @@ func addressMessage(q *gate.Question) string {
 }
 
 // limits returns what is left and what was used of each limit.
-func limits(ctx context.Context, g *gate.Gate, q *gate.Question, d *gate.Foreseen) ([]api.ExplainedLimit, error) {
+func limits(ctx context.Context, s *silent, d *gate.Foreseen) ([]api.ExplainedLimit, error) {
 	shown := make([]api.ExplainedLimit, len(d.Limits))
 	if len(d.Limits) == 0 {
 		return shown, nil
 	}
-	opened, err := g.Store()
-	if err != nil {
-		return nil, err
-	}
-	used, err := usage.Limits(ctx, g.Policy, opened, usage.Query{Account: q.Account.ID, Key: q.Key, Now: d.At}, d.Limits)
+	used, err := usage.Limits(ctx, s.policy, s.Store, usage.Query{Account: s.question.Account.ID, Key: s.question.Key, Now: d.At}, d.Limits)
 	if err != nil {
 		return nil, err
 	}

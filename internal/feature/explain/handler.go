@@ -16,11 +16,8 @@ import (
 
 var errUnknownKey = apierror.New(http.StatusNotFound, "not_found", "There is no such key.")
 
-// Gate decides without counting.
-type Gate interface {
-	// Explain tells what the gate would answer to a request. It counts nothing.
-	Explain(ctx context.Context, q gate.Question) (api.Explanation, error)
-}
+// Gate has the options of the gate that is explained.
+type Gate interface{ Options() gate.Options }
 
 // Serve adds the operation.
 func Serve(s *admin.Server, of Gate) {
@@ -30,7 +27,7 @@ func Serve(s *admin.Server, of Gate) {
 }
 
 func explain(ctx context.Context, of Gate, with *admin.Session, in *api.Question) (api.Explanation, error) {
-	question := gate.Question{Method: in.Method, Target: in.Target, Cost: in.Cost}
+	question := Question{Method: in.Method, Target: in.Target, Cost: in.Cost}
 	if in.From != "" {
 		from, err := netip.ParseAddr(in.From)
 		if err != nil || from.Zone() != "" {
@@ -61,5 +58,5 @@ func explain(ctx context.Context, of Gate, with *admin.Session, in *api.Question
 			question.Key = &key.Key
 		}
 	}
-	return of.Explain(ctx, question)
+	return Explain(ctx, of.Options(), question)
 }
