@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/block"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
+	"github.com/caddy-tollgate/tollgate/internal/feature/check"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/internal/login"
@@ -118,7 +119,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.warnOfWeakSecrets()
-	for _, finding := range a.policy.Doubts() {
+	for _, finding := range check.Doubts(a.policy) {
 		a.log.Warn("the configuration probably has a mistake", zap.String("finding", finding))
 	}
 	if a.signer, err = a.newSigner(); err != nil {

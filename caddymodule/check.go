@@ -96,7 +96,7 @@ func findLosses(ctx context.Context, address, config, adapter string) ([]string,
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(checkRoutes(app.servers, compiled.Guard), compiled.Doubts(), check.Losses(compiled, census)), nil
+	return slices.Concat(checkRoutes(app.servers, compiled.Guard), check.Doubts(compiled), check.Losses(compiled, census)), nil
 }
 
 func printFindings(c *cobra.Command, findings []string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/caddy-tollgate/tollgate/internal/feature/check"
 	"github.com/caddy-tollgate/tollgate/internal/login"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
@@ -20,5 +21,5 @@ func Findings(file string) ([]string, error) {
 		return nil, err
 	}
 	compiled, err := app.check(true)
-	return slices.Concat(checkRoutes(app.servers, compiled.Guard), compiled.Doubts()), err
+	return slices.Concat(checkRoutes(app.servers, compiled.Guard), check.Doubts(compiled)), err
 }

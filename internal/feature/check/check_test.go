@@ -88,3 +88,31 @@ func TestLosses(t *testing.T) {
 		}
 	}
 }
+
+// TestDoubts: a line of a plan below what a call costs is found once. A limit of
+// 0 is meant to refuse all calls, and a plan without the endpoint refuses none.
+func TestDoubts(t *testing.T) {
+	t.Parallel()
+	p := compile(t, policy.Config{
+		Guard: []string{"/api/"},
+		Endpoints: []policy.EndpointConfig{
+			{Name: "batch", Pattern: "GET /api/batch", Cost: 100},
+			{Name: "chat", Pattern: "GET /api/chat", CostHeader: "X-Tokens", CostReserve: 4096},
+			{Name: "small", Pattern: "GET /api/small"},
+		},
+		Plans: []policy.PlanConfig{
+			{Name: "zero", Limits: map[string]*policy.Limit{"batch": new(policy.Limit(0)), "chat": new(policy.Limit(4096)), "small": new(policy.Limit(1))}},
+			{Name: "other", Limits: map[string]*policy.Limit{"small": new(policy.Limit(1))}, MoreLimits: []policy.LimitConfig{{Endpoint: "all", Period: "minute", Limit: 60}}},
+			{Name: "tight", Limits: map[string]*policy.Limit{"batch": new(policy.Limit(50)), "chat": new(policy.Limit(1e9)), "small": new(policy.Limit(1))},
+				MoreLimits: []policy.LimitConfig{{Endpoint: "all", Period: "minute", Limit: 60}}},
+		},
+	})
+	got := check.Doubts(p)
+	want := []string{
+		`The plan "tight" has the line "batch 50 day", which refuses each call to batch (costs 100) with`,
+		`The plan "tight" has the line "* 60 minute", which refuses each call to batch (costs 100), chat (reserves 4096) with`,
+	}
+	if len(got) != len(want) || !strings.HasPrefix(got[0], want[0]) || !strings.HasPrefix(got[1], want[1]) {
+		t.Errorf("got %q", got)
+	}
+}
