@@ -76,21 +76,6 @@ func addCall(fields *caddyhttp.ExtraLogFields, repl *caddy.Replacer) {
 // server implements gate.Server with Caddy.
 type server struct{ *meter }
 
-// Target implements gate.Server. Caddy keeps the original request, which
-// rewrites in front of the gate do not change.
-func (server) Target(r *http.Request) string {
-	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
-		return original.RequestURI
-	}
-	return r.RequestURI
-}
-
-// Client implements gate.Server. Caddy applies its trusted_proxies.
-func (server) Client(r *http.Request) string {
-	client, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	return client
-}
-
 // Identity implements gate.Server.
 func (server) Identity(r *http.Request, placeholder string) string {
 	repl := replacer(r)
@@ -127,11 +112,17 @@ func (server) RequestID(r *http.Request, shown bool) string {
 
 // Mark implements gate.Server. It sets the variable of a request once: a proxy
 // that dials in the background may read the variables after the answer, and Go
-// ends a program that reads and writes a map at once.
+// ends a program that reads and writes a map at once. Caddy keeps the original
+// request, which rewrites in front of the gate do not change, and applies its
+// trusted_proxies to the client.
 func (server) Mark(r *http.Request) *gate.Mark {
 	m := markOf(r)
 	if m == nil {
-		m = new(gate.Mark)
+		m = &gate.Mark{Target: r.RequestURI}
+		if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+			m.Target = original.RequestURI
+		}
+		m.Client, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 		caddyhttp.SetVar(r.Context(), markVar, m)
 	}
 	return m

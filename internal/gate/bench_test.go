@@ -51,12 +51,9 @@ func (m memory) Record(store.Record) {}
 // plain is a server without metrics or placeholders.
 type plain struct{}
 
-func (plain) Target(r *http.Request) string         { return r.RequestURI }
-func (plain) Client(r *http.Request) string         { return r.RemoteAddr }
 func (plain) Identified(*http.Request, *gate.Call)  {}
 func (plain) Ended(*http.Request, string, string)   {}
 func (plain) RequestID(*http.Request, bool) string  { return "" }
-func (plain) Mark(r *http.Request) *gate.Mark       { return markOf(r) }
 func (plain) Identity(*http.Request, string) string { return "" }
 func (plain) Status(error) int                      { return http.StatusBadGateway }
 func (plain) Proxied(*http.Request) bool            { return true }
@@ -67,6 +64,12 @@ func (plain) Decided(time.Duration)                 {}
 
 func (plain) Refused(string, *policy.Endpoint, string, store.NoGrant) {}
 func (plain) Reached(store.Quota)                                     {}
+
+func (plain) Mark(r *http.Request) *gate.Mark {
+	m := markOf(r)
+	m.Target, m.Client = r.RequestURI, r.RemoteAddr
+	return m
+}
 
 func newGate(t testing.TB, db gate.Store, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
 	t.Helper()

@@ -58,6 +58,12 @@ type Call struct {
 // Mark tells whether the gate has passed a request. It is safe for concurrent
 // use: a proxy that dials in the background may read it after the answer.
 type Mark struct {
+	// Target is the request target as the client wrote it.
+	Target string
+	// Client is the IP address of the client, by the server's rules about
+	// trusted proxies.
+	Client string
+
 	call atomic.Pointer[Call]
 	// requestID is the id of the request, or "" if nothing shows it. It does
 	// not change once the next handler has the request.
@@ -161,7 +167,7 @@ func (c *Call) tokenAbilities(plan *policy.Plan) string {
 // from returns the address of the client, or an invalid one if it is not
 // known.
 func (c *Call) from() netip.Addr {
-	address, err := netip.ParseAddr(c.gate.Server.Client(c.request))
+	address, err := netip.ParseAddr(c.mark.Client)
 	if err != nil {
 		return netip.Addr{} // such as of a Unix socket
 	}

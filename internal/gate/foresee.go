@@ -51,8 +51,9 @@ const (
 func (g *Gate) Foresee(r *http.Request, elements int64) Foreseen {
 	quiet := *g
 	quiet.bodyCost = func(*http.Request, *policy.Endpoint) (int64, *refusal.Refusal) { return max(1, elements), nil }
-	d := quiet.route(r, r.RequestURI)
-	d.mark, d.began, d.facts = new(Mark), g.Now(), request.Read(r, d.Route)
+	mark := g.Server.Mark(r)
+	d := quiet.route(r, mark.Target)
+	d.mark, d.began, d.facts = mark, g.Now(), request.Read(r, d.Route)
 	if d.refusal == nil && d.Endpoint != nil {
 		quiet.decide(r, &d)
 		if own := d.mark.reservation; own != nil {

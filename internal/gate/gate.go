@@ -61,7 +61,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 		return next.ServeHTTP(w, r)
 	}
 	began := g.Now()
-	d := g.route(r, g.Server.Target(r))
+	d := g.route(r, mark.Target)
 	d.mark, d.began = mark, began
 	if g.Policy.CORS != nil {
 		c, answered := g.shareAnswer(w, r, &d)

@@ -150,16 +150,6 @@ type failure int
 
 func (f failure) Error() string { return http.StatusText(int(f)) }
 
-func (*world) Target(r *http.Request) string { return r.RequestURI }
-
-// Client is the address without the port, as that of Caddy.
-func (*world) Client(r *http.Request) string {
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		return host
-	}
-	return r.RemoteAddr
-}
-
 func (w *world) Identified(_ *http.Request, call *gate.Call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +174,15 @@ func (w *world) RequestID(_ *http.Request, shown bool) string {
 // marks is the key of the mark in the context of a request.
 type marks struct{}
 
-func (*world) Mark(r *http.Request) *gate.Mark { return markOf(r) }
+// Mark has the address without the port, as that of Caddy.
+func (*world) Mark(r *http.Request) *gate.Mark {
+	m := markOf(r)
+	m.Target, m.Client = r.RequestURI, r.RemoteAddr
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		m.Client = host
+	}
+	return m
+}
 
 func markOf(r *http.Request) *gate.Mark {
 	if mark, ok := r.Context().Value(marks{}).(*gate.Mark); ok {

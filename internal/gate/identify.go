@@ -24,7 +24,7 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 	switch {
 	case err != nil:
 	case by.IsForeign():
-		grant, err = g.grantForeign(r, db, &by, d.began)
+		grant, err = g.grantForeign(r, db, &by, d)
 	default:
 		if grant, err = by.Grant(r.Context(), db, d.began, false); errors.Is(err, store.ErrNotFound) && by.IsIdentity() {
 			grant, err = g.enrol(r.Context(), db, &by, d.began)
@@ -50,12 +50,12 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 // many unknown foreign tokens a client sends. Above the limit it looks up
 // only those that were accepted from the client before: otherwise a right
 // guess would show.
-func (g *Gate) grantForeign(r *http.Request, db Store, by *credential.Credential, now time.Time) (store.Grant, error) {
-	client, text := login.ClientOf(g.Server.Client(r)), *by.Whole
-	if wait := g.Guesses.Wait(now, client, text); wait > 0 {
+func (g *Gate) grantForeign(r *http.Request, db Store, by *credential.Credential, d *decision) (store.Grant, error) {
+	client, text := login.ClientOf(d.mark.Client), *by.Whole
+	if wait := g.Guesses.Wait(d.began, client, text); wait > 0 {
 		return store.Grant{}, refusal.ManyGuesses(wait)
 	}
-	grant, err := by.Grant(r.Context(), db, now, false)
+	grant, err := by.Grant(r.Context(), db, d.began, false)
 	var wait time.Duration
 	switch {
 	case err == nil:

@@ -66,7 +66,7 @@ func (g *Gate) reserveAttempt(w http.ResponseWriter, r *http.Request, d *decisio
 	}
 	limits := g.Policy.LoginLimits
 	limits.Strict = d.Strict
-	attempt, wait, err := limiter.Reserve(r.Context(), limits, login.ClientOf(g.Server.Client(r)), login.AccountOf(email))
+	attempt, wait, err := limiter.Reserve(r.Context(), limits, login.ClientOf(d.mark.Client), login.AccountOf(email))
 	switch {
 	case err != nil:
 		logFailure(g.outages.attempts, err)

@@ -31,13 +31,6 @@ type Store interface {
 // Server is the web server that calls the gate. The gate calls its methods
 // on the goroutine of the request, and Count also after it.
 type Server interface {
-	// Target returns the request target as the client wrote it.
-	Target(r *http.Request) string
-
-	// Client returns the IP address of the client, by the server's rules
-	// about trusted proxies.
-	Client(r *http.Request) string
-
 	// Identity returns the value of a placeholder of the server, or "". Of a
 	// request that was Identified before, it returns the user of that call:
 	// the gate itself may have set the placeholder.
@@ -58,7 +51,8 @@ type Server interface {
 	RequestID(r *http.Request, shown bool) string
 
 	// Mark returns the mark of a request: always the same one, from the
-	// server's own state of the request, which clients cannot write.
+	// server's own state of the request, which clients cannot write. Its Target
+	// and Client are set.
 	Mark(r *http.Request) *Mark
 
 	// Status returns the status of the answer to an error of the next

@@ -51,8 +51,10 @@ type silent struct {
 	err      error // of the store
 }
 
-// Client implements gate.Server.
-func (s *silent) Client(*http.Request) string { return s.question.From.String() }
+// Mark implements gate.Server.
+func (s *silent) Mark(r *http.Request) *gate.Mark {
+	return &gate.Mark{Target: r.RequestURI, Client: s.question.From.String()}
+}
 
 // Identity implements gate.Server.
 func (*silent) Identity(*http.Request, string) string { return "" }
