@@ -2,7 +2,6 @@ package route
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -102,100 +101,4 @@ func fold(r rune) rune {
 		return r
 	}
 	return unicode.ToLower(unicode.ToUpper(r))
-}
-
-// maxDecodings bounds how often a path is decoded again. No honest name
-// needs more, and without a bound a long path would keep the gate busy.
-const maxDecodings = 4
-
-// misleads reports whether a path leads to a path that needs to be resolved on
-// a server that decodes more often than HTTP asks for and reads a backslash as a
-// slash. An open path must not lead below the guard either. A closed one must
-// not lead to characters that end it for some servers (NUL), that are other
-// characters for some (invalid UTF-8), or that JavaScript's unescape decodes.
-func (g *Guard) misleads(path string, closed bool) bool {
-	refused := unclean
-	if closed {
-		refused |= invalid
-	}
-	for range maxDecodings {
-		if closed && strings.Contains(strings.ToLower(path), "%u00") {
-			return true
-		}
-		again := decodeLoosely(path)
-		if again == path {
-			return false
-		}
-		path = again
-		if !closed && g.Covers(path) || scan(path, false)&refused != 0 {
-			return true
-		}
-	}
-	return decodeLoosely(path) != path
-}
-
-// decodeLoosely decodes the escapes of a text once, and turns backslashes
-// into slashes.
-func decodeLoosely(text string) string {
-	return strings.ReplaceAll(decodeOnce(text, false), `\`, "/")
-}
-
-// maxSpecial is the longest path with special characters that has a route, in
-// bytes, and maxReadings how many readings it can have: all are checked before
-// the token is.
-const (
-	maxSpecial  = 8 << 10
-	maxReadings = 64
-)
-
-// readings returns the decoded paths that servers may read in an encoded one, or
-// nil if there are too many. A server decodes it once or more, before or after it
-// splits it into segments, and may read a backslash as a slash, remove
-// parameters and end the path at a '?' or '#', in any order. A NUL is a slash or
-// a backslash within a segment.
-func readings(encoded string) (all []string) {
-	if len(encoded) > maxSpecial {
-		return nil
-	}
-	add := func(path string) {
-		if !slices.Contains(all, path) {
-			all = append(all, path)
-		}
-	}
-	for _, path := range [...]string{encoded, withoutParameters(encoded)} {
-		add(decodeOnce(path, true))
-		add(decodeOnce(path, false))
-	}
-	for i := 0; i < len(all); i++ {
-		if len(all) > maxReadings {
-			return nil
-		}
-		path := all[i]
-		add(decodeOnce(path, true))
-		add(decodeOnce(path, false))
-		add(strings.ReplaceAll(path, `\`, "/"))
-		add(withoutParameters(path))
-		add(withoutQuery(path))
-	}
-	return all
-}
-
-// withoutQuery ends a decoded path at a '?' or '#'.
-func withoutQuery(path string) string {
-	if end := strings.IndexAny(path, "?#"); end >= 0 {
-		return path[:end]
-	}
-	return path
-}
-
-// withoutParameters removes the parameters of the segments of a path.
-func withoutParameters(path string) string {
-	if !strings.Contains(path, ";") {
-		return path
-	}
-	segments := strings.Split(path, "/")
-	for i, segment := range segments {
-		segments[i], _, _ = strings.Cut(segment, ";")
-	}
-	return strings.Join(segments, "/")
 }

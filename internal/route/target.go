@@ -122,39 +122,6 @@ func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (t Target, er
 	return t, nil
 }
 
-// decodesTo reports whether a valid encoded path is this decoded one.
-func decodesTo(encoded, path string) bool {
-	for encoded != "" {
-		b, width := decode(encoded)
-		if path == "" || b != path[0] {
-			return false
-		}
-		encoded, path = encoded[width:], path[1:]
-	}
-	return path == ""
-}
-
-// decodeOnce decodes a path, and keeps broken escapes. With names, an encoded
-// slash or backslash becomes a NUL.
-func decodeOnce(path string, names bool) string {
-	if !strings.Contains(path, "%") {
-		return path
-	}
-	var plain strings.Builder
-	for path != "" {
-		b, width := decode(path)
-		if width == 0 {
-			b, width = path[0], 1
-		}
-		if names && width > 1 && (b == '/' || b == '\\') {
-			b = 0
-		}
-		plain.WriteByte(b)
-		path = path[width:]
-	}
-	return plain.String()
-}
-
 // pathOf cuts the path out of a request target, still encoded. It reports
 // false for a target without a path: "*", an authority, an opaque URI.
 func pathOf(target string) (string, bool) {
@@ -299,34 +266,6 @@ var isPlain = func() (plain [256]bool) {
 	}
 	return plain
 }()
-
-// decode returns the first byte of an encoded text and the length of its
-// spelling: 1, 3 for an escape, 0 for a broken escape.
-func decode(text string) (byte, int) {
-	if text[0] != '%' {
-		return text[0], 1
-	}
-	if len(text) < 3 {
-		return 0, 0
-	}
-	high, low := unhex(text[1]), unhex(text[2])
-	if high > 15 || low > 15 {
-		return 0, 0
-	}
-	return high<<4 | low, 3
-}
-
-// unhex returns the value of a hexadecimal digit, and 255 for no digit.
-func unhex(b byte) byte {
-	switch {
-	case b-'0' < 10:
-		return b - '0'
-	case b|0x20-'a' < 6:
-		return b | 0x20 - 'a' + 10
-	default:
-		return 255
-	}
-}
 
 // character returns the length of the UTF-8 character at the beginning of
 // a text, in bytes of the text. It returns 0 for a control character
