@@ -3,7 +3,6 @@ package gate_test
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -73,15 +72,8 @@ func (plain) Mark(r *http.Request) *gate.Mark {
 
 func newGate(t testing.TB, db gate.Store, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
 	t.Helper()
-	return newGateOf(t, db, policy.EndpointConfig{}, limit, more...)
-}
-
-// newGateOf is newGate with options of the endpoint.
-func newGateOf(t testing.TB, db gate.Store, e policy.EndpointConfig, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
-	t.Helper()
-	e.Name, e.Pattern = "convert", "GET /api/convert/{from}/{amount}/{to}"
 	p, err := policy.New(policy.Config{
-		Endpoints: []policy.EndpointConfig{e},
+		Endpoints: []policy.EndpointConfig{{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"}},
 		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]*policy.Limit{"convert": &limit}, MoreLimits: more}},
 	})
 	if err != nil {
@@ -150,18 +142,6 @@ func BenchmarkMemoryQuiet(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	g, bearers := newMemoryGate(b, 10_000)
 	batches := serveInProcess(b, g, bearers)
-	slices.Sort(batches)
-	b.ReportMetric(float64(batches[len(batches)/10])/batch, "ns/op")
-}
-
-// BenchmarkMemoryQuietCostAnswer is BenchmarkMemoryQuiet with calls that are
-// settled.
-func BenchmarkMemoryQuietCostAnswer(b *testing.B) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	l, bearers := newLedger(b, 10_000, 10_000)
-	g := newGateOf(b, memory{ledger: l}, costAnswer, ample)
-	batches := serveInProcess(b, settling{g}, bearers)
-	g.Wait()
 	slices.Sort(batches)
 	b.ReportMetric(float64(batches[len(batches)/10])/batch, "ns/op")
 }
@@ -243,15 +223,6 @@ func serveBatches(b *testing.B, g server, bearers []string, seed int, batches []
 	}
 }
 
-// BenchmarkHash hashes a token. It shows how fast the machine is now.
-func BenchmarkHash(b *testing.B) {
-	text := []byte(newToken(b).Reveal())
-	for range b.N {
-		hash := sha256.Sum256(text)
-		text[0] ^= hash[0] // each hash depends on the one before
-	}
-}
-
 // refusing returns a gate and a token that it refuses: for the limit if that
 // is 0, otherwise because the token is unknown.
 func refusing(t testing.TB, limit policy.Limit) (*gate.Gate, string) {
@@ -275,34 +246,13 @@ func BenchmarkDurable(b *testing.B) {
 	for _, accounts := range []int{100, 10_000} {
 		for _, more := range [][]policy.LimitConfig{nil, threeMore} {
 			b.Run(fmt.Sprintf("accounts=%d/limits=%d", accounts, 1+len(more)), func(b *testing.B) {
-				benchmarkDurable(b, accounts, policy.EndpointConfig{}, more)
+				benchmarkDurable(b, accounts, more)
 			})
 		}
 	}
 }
 
-// BenchmarkDurableCostAnswer is BenchmarkDurable with calls that are settled.
-func BenchmarkDurableCostAnswer(b *testing.B) {
-	benchmarkDurable(b, 10_000, costAnswer, nil)
-}
-
-// costAnswer are the options of an endpoint for answers of settling.
-var costAnswer = policy.EndpointConfig{CostHeader: "Tollgate-Cost", CostReserve: 4}
-
-// settling is a gate in front of a service that tells costs.
-type settling struct{ *gate.Gate }
-
-var cost3 = []string{"3"}
-
-func (s settling) Serve(w http.ResponseWriter, r *http.Request, _ gate.Handler) error {
-	return s.Gate.Serve(w, r, handlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
-		w.Header()["Tollgate-Cost"] = cost3
-		w.WriteHeader(http.StatusOK)
-		return nil
-	}))
-}
-
-func benchmarkDurable(b *testing.B, accounts int, e policy.EndpointConfig, more []policy.LimitConfig) {
+func benchmarkDurable(b *testing.B, accounts int, more []policy.LimitConfig) {
 	db, err := badgerstore.Open(b.TempDir(), badgerstore.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -311,12 +261,7 @@ func benchmarkDurable(b *testing.B, accounts int, e policy.EndpointConfig, more 
 	opened := storetest.New(db)
 	defer opened.Close()
 	l, bearers := newLedger(b, accounts, accounts)
-	durable := newGateOf(b, durable{Store: opened, ledger: l}, e, ample, more...)
-	defer durable.Wait()
-	g := server(durable)
-	if e.CostHeader != "" {
-		g = settling{durable}
-	}
+	g := newGate(b, durable{Store: opened, ledger: l}, ample, more...)
 	warm(b, g, bearers)
 	var caller atomic.Int64
 	b.SetParallelism(durableCallers / runtime.GOMAXPROCS(0))

@@ -117,14 +117,10 @@ func TestPatternThatIsMeant(t *testing.T) {
 func TestMethodThatIsNotRegistered(t *testing.T) {
 	t.Parallel()
 	for method, want := range map[string]string{
-		"":         "missing",
-		"*":        `"*" is not a registered HTTP method`,
-		"ANY":      `"ANY" is not a registered HTTP method`,
-		"GET,POST": "use one, such as GET",
-		"GTE":      "not a registered",
-		"PURGE":    "not a registered",
-		"Get":      "must be in capital letters: write GET",
-		"trace":    "not allowed",
+		"":      "missing",
+		"GTE":   "not a registered",
+		"PURGE": "not a registered",
+		"trace": "not allowed",
 	} {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
