@@ -138,20 +138,6 @@ func TestBasic(t *testing.T) {
 	}
 }
 
-// TestBasicOff: without the option, Basic is another scheme, and no challenge
-// offers it.
-func TestBasicOff(t *testing.T) {
-	t.Parallel()
-	w, _ := fronting(t, nil)
-	own := w.account(t, "acc_1")
-	for _, header := range []string{password("git", own), password(own, ""), "", "Authorization: Bearer junk"} {
-		answer := w.send(t, "GET", convert, "", header)
-		if challenge := answer.Header().Get("WWW-Authenticate"); answer.Code != 401 || !strings.HasPrefix(challenge, askBearer) || strings.Contains(answer.Body.String(), "Basic") {
-			t.Errorf("%q: got %d %q %s", header, answer.Code, challenge, answer.Body)
-		}
-	}
-}
-
 // TestBasicInBrowsers: a browser that opens a page, or whose page calls the API,
 // gets no challenge that opens a password window.
 func TestBasicInBrowsers(t *testing.T) {

@@ -24,26 +24,12 @@ type Foreseen struct {
 	Rooms  []store.Room
 	At     time.Time
 	// Refusal is nil if mode enforce passes the request. Step is the step that
-	// refuses it.
+	// refuses it: path, route, token, address, entitlement, cost or quota.
 	Refusal *refusal.Refusal
-	Step    Step
+	Step    string
 	// Passes tells whether the mode of the gate passes the request.
 	Passes bool
 }
-
-// Step is a step of the gate.
-type Step string
-
-// The steps that refuse requests, in order.
-const (
-	StepPath        Step = "path"
-	StepRoute       Step = "route"
-	StepToken       Step = "token"
-	StepAddress     Step = "address"
-	StepEntitlement Step = "entitlement"
-	StepCost        Step = "cost"
-	StepQuota       Step = "quota"
-)
 
 // Foresee returns what Serve would decide about a request whose headers are valid
 // and whose body has elements. It counts what the store, the server and the
@@ -77,21 +63,21 @@ func (g *Gate) Foresee(r *http.Request, elements int64) Foreseen {
 }
 
 // refusedBy returns the step that refuses the request.
-func (d *decision) refusedBy(r *http.Request) Step {
+func (d *decision) refusedBy(r *http.Request) string {
 	f := d.refusal
 	switch {
 	case f == refusal.BadPath, strings.EqualFold(r.Method, http.MethodConnect), strings.EqualFold(r.Method, http.MethodTrace):
-		return StepPath
+		return "path"
 	case d.Endpoint == nil:
-		return StepRoute
+		return "route"
 	case d.call == nil:
-		return StepToken
+		return "token"
 	case f.Code == "address_not_allowed":
-		return StepAddress
+		return "address"
 	case f.Code == "cost_above_limit":
-		return StepCost
+		return "cost"
 	case f.Status == http.StatusTooManyRequests:
-		return StepQuota
+		return "quota"
 	}
-	return StepEntitlement
+	return "entitlement"
 }

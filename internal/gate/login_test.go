@@ -42,20 +42,6 @@ func TestLoginAccount(t *testing.T) {
 	}
 }
 
-// TestLoginOfAnotherType: the body of a login has no other type and no encoding.
-func TestLoginOfAnotherType(t *testing.T) {
-	t.Parallel()
-	for _, header := range []http.Header{
-		{"Content-Type": {"text/plain"}}, {"Content-Type": {"application/x-www-form-urlencoded"}, "Content-Encoding": {"identity", "br"}},
-	} {
-		r := httptest.NewRequest("POST", "/login", strings.NewReader("email=a%40b"))
-		r.Header = header
-		if _, got := loginAccount(httptest.NewRecorder(), r); got != refusal.LoginType {
-			t.Errorf("%v: got %v, want 415", header, got)
-		}
-	}
-}
-
 // TestLargestLogin: the largest body is accepted, and one more byte is not.
 func TestLargestLogin(t *testing.T) {
 	t.Parallel()

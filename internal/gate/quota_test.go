@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -236,41 +235,6 @@ func TestTwiceInAChain(t *testing.T) {
 	answer := w.get(t, convert, bearer)
 	if want := `"convert";r=4;`; answer.Code != http.StatusOK || !strings.HasPrefix(answer.Header().Get("Ratelimit"), want) {
 		t.Errorf("got %d, RateLimit %q, want %s", answer.Code, answer.Header().Get("Ratelimit"), want)
-	}
-}
-
-// TestFailedAndAgain: a handler that answers instead of a failed upstream
-// does not get the mark of a call that was given back, or of a login attempt
-// that has ended, nor the token or the password.
-func TestFailedAndAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	w.gate.PassErrors = true
-	failing := handlerFunc(func(http.ResponseWriter, *http.Request) error { return failure(http.StatusBadGateway) })
-	call := marked(httptest.NewRequest("GET", convert, nil))
-	call.Header.Set("Authorization", "Bearer "+w.account(t, "acc_1"))
-	login := marked(httptest.NewRequest("POST", "/api/login", strings.NewReader(person)))
-	login.Header.Set("Content-Type", "application/json")
-	for _, r := range []*http.Request{call, login} {
-		var failed failure
-		if err := w.gate.Serve(httptest.NewRecorder(), r, failing); !errors.As(err, &failed) {
-			t.Fatalf("%s: got %v", r.URL, err)
-		}
-	}
-	w.gate.PassErrors = false
-	w.next = wrong
-	for range 5 {
-		w.login(t)
-	}
-	for r, want := range map[*http.Request]int{call: http.StatusUnauthorized, login: http.StatusBadRequest} {
-		answer := httptest.NewRecorder()
-		err := w.gate.Serve(answer, r, handlerFunc(func(http.ResponseWriter, *http.Request) error {
-			t.Errorf("%s was let through", r.URL)
-			return nil
-		}))
-		if answer.Code != want || err != nil {
-			t.Errorf("%s again: got %d, %v, want %d", r.URL, answer.Code, err, want)
-		}
 	}
 }
 

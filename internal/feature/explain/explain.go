@@ -92,36 +92,36 @@ func steps(q *Question, d *gate.Foreseen) []api.ExplainedStep {
 		path = "Each way to read the path leads to the same route."
 	}
 	var steps []api.ExplainedStep
-	passed := func(step gate.Step, message string) {
-		steps = append(steps, api.ExplainedStep{Step: string(step), OK: true, Message: message})
+	passed := func(step, message string) {
+		steps = append(steps, api.ExplainedStep{Step: step, OK: true, Message: message})
 	}
-	passed(gate.StepPath, path)
+	passed("path", path)
 	passed("headers", "The gate removes headers that clients must not set.")
 	e, pass := d.Route.Endpoint, "The request passes to the service."
 	switch {
 	case d.Route.Login:
-		passed(gate.StepRoute, "A login. It needs no token; the limits of login attempts apply.")
+		passed("route", "A login. It needs no token; the limits of login attempts apply.")
 		pass = "If the limits of login attempts allow it, the request passes to the service. The service checks the password."
 	case e == nil:
-		passed(gate.StepRoute, "An open path: no login, no endpoint, and not below a guard.")
+		passed("route", "An open path: no login, no endpoint, and not below a guard.")
 		pass += " An open path needs no token."
 	default:
-		passed(gate.StepRoute, "The endpoint "+e.Name+".")
-		passed(gate.StepToken, "The key is live, and the account is not disabled.")
-		passed(gate.StepAddress, addressMessage(q))
-		passed(gate.StepEntitlement, "The plan has the endpoint, and the key has the ability "+e.Ability+".")
+		passed("route", "The endpoint "+e.Name+".")
+		passed("token", "The key is live, and the account is not disabled.")
+		passed("address", addressMessage(q))
+		passed("entitlement", "The plan has the endpoint, and the key has the ability "+e.Ability+".")
 		cost := "The call costs " + strconv.FormatInt(d.Cost, 10) + "."
 		if e.CostHeader != "" {
 			cost = "The call reserves " + strconv.FormatInt(d.Cost, 10) + ". The header " + e.CostHeader + " of the answer tells what it costs."
 		}
-		passed(gate.StepCost, cost)
-		passed(gate.StepQuota, "Each limit has room for the call.")
+		passed("cost", cost)
+		passed("quota", "Each limit has room for the call.")
 		if e.Usage {
 			pass = "The gate answers with the usage of the account."
 		}
 	}
 	passed("proxy", pass)
-	if at := slices.IndexFunc(steps, func(s api.ExplainedStep) bool { return s.Step == string(d.Step) }); at >= 0 {
+	if at := slices.IndexFunc(steps, func(s api.ExplainedStep) bool { return s.Step == d.Step }); at >= 0 {
 		steps[at].OK = false
 		return steps[:at+1]
 	}
