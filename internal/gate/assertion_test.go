@@ -6,12 +6,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
-	"github.com/caddy-tollgate/tollgate/internal/store"
-	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 )
 
 // upstream checks assertions as a service at example.com does.
@@ -22,43 +19,6 @@ func (w *world) upstream(t *testing.T) *assertion.Verifier {
 		t.Fatal(err)
 	}
 	return assertion.NewVerifier(func(host string) bool { return host == "example.com" }, w.clock, key)
-}
-
-// An assertion is signed once a minute, and anew when the plan changes:
-// a downgrade acts on the next call.
-func TestAssertions(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	bearer, service := w.account(t, "acc_1"), w.upstream(t)
-	var got []string
-	w.next = func(rw http.ResponseWriter, r *http.Request) error {
-		got = r.Header[assertion.Header]
-		rw.WriteHeader(http.StatusOK)
-		return nil
-	}
-	call := func(wantPlan string) string {
-		t.Helper()
-		w.get(t, convert, bearer)
-		claims, err := service.Verify(strings.Join(got, "|"), assertion.Call)
-		if err != nil || claims.Account != "acc_1" || claims.Key != "key_acc_1" || claims.Plan != wantPlan || claims.Abilities != "convert rates usage" {
-			t.Fatalf("got %+v, %v", claims, err)
-		}
-		return got[0]
-	}
-	first := call("small")
-	w.set(noon.Add(59 * time.Second))
-	if call("small") != first {
-		t.Error("signed again within a minute")
-	}
-	w.set(noon.Add(time.Minute))
-	second := call("small")
-	if second == first {
-		t.Error("not signed again after a minute")
-	}
-	if _, err := storetest.PutAccount(t.Context(), w.db.Book, store.Account{ID: "acc_1", Plan: "other", CreatedAt: w.clock()}); err != nil {
-		t.Fatal(err)
-	}
-	call("other")
 }
 
 // mark is what the server keeps of a request.
