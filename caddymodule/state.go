@@ -97,7 +97,7 @@ func openState(opener StoreOpener) (*state, error) {
 	s.health = health.New(s.Engine.Check, ProcessLog("tollgate.health"))
 	s.emitter = newEmitter(s.book, s.clock)
 	s.refused = refused.NewRefused(refused.Options{
-		Store: s.book, Dropped: func(calls int64) { refusedDropped.Add(float64(calls)) },
+		Engine: s.Engine, Dropped: func(calls int64) { refusedDropped.Add(float64(calls)) },
 		Logger: outage.Logger(ProcessLog("tollgate.report")),
 	})
 	go s.finishCredits()

@@ -15,18 +15,17 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
-	"github.com/caddy-tollgate/tollgate/internal/store/book"
-
 	"github.com/caddy-tollgate/tollgate/internal/feature/refused"
 	"github.com/caddy-tollgate/tollgate/internal/heaptest"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
 )
 
-func newRefused(t *testing.T, to refused.Store) (r *refused.Refused, dropped *atomic.Int64) {
+func newRefused(t *testing.T, to book.Engine) (r *refused.Refused, dropped *atomic.Int64) {
 	t.Helper()
 	dropped = new(atomic.Int64)
-	r = refused.NewRefused(refused.Options{Store: to, Dropped: func(n int64) { dropped.Add(n) }, Logger: slog.New(slog.DiscardHandler)})
+	r = refused.NewRefused(refused.Options{Engine: to, Dropped: func(n int64) { dropped.Add(n) }, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(r.Close)
 	return r, dropped
 }
@@ -59,7 +58,7 @@ func list(t *testing.T, s *book.Book) []store.Refused {
 func TestFlush(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	r, _ := newRefused(t, s)
+	r, _ := newRefused(t, s.Engine)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -86,7 +85,7 @@ func TestFlushBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
-		r, _ := newRefused(t, s)
+		r, _ := newRefused(t, s.Engine)
 		r.Add(store.Refused{Day: today(), Code: "not_found", Calls: 1})
 		time.Sleep(refused.Every)
 		synctest.Wait()
@@ -101,7 +100,7 @@ func TestFlushBehind(t *testing.T) {
 func TestBound(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	r, _ := newRefused(t, s)
+	r, _ := newRefused(t, s.Engine)
 	for i := range refused.MaxRows + 3 {
 		reason := []store.NoGrant{store.Revoked, store.Expired, store.Disabled}[i%3]
 		r.Add(store.Refused{Day: today(), Account: strconv.Itoa(i), Code: "invalid_token", Reason: string(reason), Calls: 1})
@@ -118,8 +117,7 @@ func TestBound(t *testing.T) {
 // fails, their rows take the memory that docs/guarantees.md says.
 func TestRefusedAreBounded(t *testing.T) {
 	heaptest.Holds(t, "refused calls", 4<<20, func() any {
-		s := &away{Book: open(t)}
-		s.fails.Store(true)
+		s := &away{Engine: open(t).Engine}
 		r, _ := newRefused(t, s)
 		for i := range 2 * refused.MaxRows {
 			r.Add(store.Refused{Day: today(), Account: fmt.Sprintf("acc_%060d", i), Endpoint: "convert", Code: "quota_exceeded", Calls: 1})
@@ -128,17 +126,17 @@ func TestRefusedAreBounded(t *testing.T) {
 	})
 }
 
-// away is a store that fails.
+// away is an engine that fails after some commits.
 type away struct {
-	*book.Book
-	fails atomic.Bool
+	book.Engine
+	works atomic.Int64
 }
 
-func (a *away) AddRefused(ctx context.Context, rows []store.Refused) error {
-	if a.fails.Load() {
-		return store.ErrUnavailable
+func (a *away) Commit(ctx context.Context, batches ...book.Batch) []error {
+	if a.works.Add(-1) < 0 {
+		return slices.Repeat([]error{store.ErrUnavailable}, len(batches))
 	}
-	return a.Book.AddRefused(ctx, rows)
+	return a.Engine.Commit(ctx, batches...)
 }
 
 // TestRetriedIsNoError: calls that the store takes at a later try are a warning.
@@ -148,13 +146,14 @@ func TestRetriedIsNoError(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
-			s := &away{Book: open(t)}
-			r := refused.NewRefused(refused.Options{Store: s, Dropped: func(int64) {}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-			s.fails.Store(true)
+			s := &away{Engine: open(t).Engine}
+			r := refused.NewRefused(refused.Options{Engine: s, Dropped: func(int64) {}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			r.Add(store.Refused{Day: today(), Account: "acc_1", Code: "quota_exceeded", Calls: 1})
 			time.Sleep(2*refused.Every + 1)
 			synctest.Wait() // no attempt is in progress
-			s.fails.Store(lost)
+			if !lost {
+				s.works.Store(1)
+			}
 			r.Close()
 			synctest.Wait()
 			if !strings.Contains(log.String(), "level=WARN") || strings.Contains(log.String(), "level=ERROR") != lost {
@@ -168,9 +167,10 @@ func TestRetriedIsNoError(t *testing.T) {
 // counts once: those of the first step are not written again.
 func TestAwayMidway(t *testing.T) {
 	t.Parallel()
-	s := &midway{Book: open(t)}
+	b := open(t)
+	s := &away{Engine: b.Engine}
 	r, _ := newRefused(t, s)
-	const accounts = 2500 // three steps
+	const accounts = 2500 // five steps
 	for i := range accounts {
 		r.Add(store.Refused{Day: today(), Account: fmt.Sprintf("acc_%04d", i), Code: "quota_exceeded", Calls: 1})
 	}
@@ -186,7 +186,7 @@ func TestAwayMidway(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := int64(0)
-	for _, row := range list(t, s.Book) {
+	for _, row := range list(t, b) {
 		want := int64(1)
 		if row.Account == "acc_0000" {
 			want = 3
@@ -201,39 +201,25 @@ func TestAwayMidway(t *testing.T) {
 	}
 }
 
-// midway is a store that takes some steps and then fails.
-type midway struct {
-	*book.Book
-	works atomic.Int64
-}
-
-func (m *midway) AddRefused(ctx context.Context, rows []store.Refused) error {
-	if m.works.Add(-1) < 0 {
-		return store.ErrUnavailable
-	}
-	return m.Book.AddRefused(ctx, rows)
-}
-
 // TestAway keeps calls while the store fails. Close tells how many are lost.
 func TestAway(t *testing.T) {
 	t.Parallel()
-	s := &away{Book: open(t)}
+	b := open(t)
+	s := &away{Engine: b.Engine}
 	r, dropped := newRefused(t, s)
 	row := store.Refused{Day: today(), Account: "acc_1", Code: "quota_exceeded", Calls: 1}
-	s.fails.Store(true)
 	r.Add(row)
 	if err := r.Flush(t.Context()); err == nil {
 		t.Fatal("no error")
 	}
 	r.Add(row)
-	s.fails.Store(false)
+	s.works.Store(1)
 	if err := r.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := list(t, s.Book); len(got) != 1 || got[0].Calls != 2 {
+	if got := list(t, b); len(got) != 1 || got[0].Calls != 2 {
 		t.Errorf("got %v, want 2 calls", got)
 	}
-	s.fails.Store(true)
 	r.Add(row)
 	r.Close()
 	r.Add(row)

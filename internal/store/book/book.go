@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/outage"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
@@ -18,7 +19,8 @@ import (
 // concurrent use.
 type Book struct {
 	Engine
-	activity *activity
+	recent  *Behind
+	damaged *outage.Log // of rows of recent
 	// changingEvents is locked while this gate adds, claims or removes events,
 	// so that it has no conflicts with itself.
 	changingEvents *sync.Mutex
@@ -27,11 +29,22 @@ type Book struct {
 // New returns a book on an engine. It logs what it cannot write in the
 // background.
 func New(e Engine, logger *slog.Logger) *Book {
-	return &Book{Engine: e, activity: newActivity(e, logger), changingEvents: new(sync.Mutex)}
+	return &Book{
+		Engine: e, changingEvents: new(sync.Mutex),
+		recent:  &Behind{Engine: e, Every: flushEvery, Most: maxPending, Soon: true, Log: outage.New(logger, slog.LevelError, "writing recent calls")},
+		damaged: outage.New(logger, slog.LevelError, "reading the recent calls of an account"),
+	}
 }
 
 // Close writes the recent calls that are pending. It does not close the engine.
-func (b *Book) Close() error { return b.activity.close() }
+func (b *Book) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	return b.recent.Close(ctx)
+}
+
+// closeWithin is how long Close may take.
+const closeWithin = 10 * time.Second
 
 func (b *Book) now() time.Time { return now(b.Engine) }
 
@@ -69,7 +82,7 @@ func (b *Book) Change(ctx context.Context, at time.Time, ids []string, edit func
 			// Calls of the deleted account that are written later do not belong
 			// to the next account with this id. What cannot be written is
 			// dropped, which is as good.
-			_ = b.activity.flush(ctx, ids[i])
+			_ = b.recent.Flush(ctx, ids[i])
 		}
 	}
 	return errs
@@ -147,7 +160,7 @@ func (b *Book) Keys(ctx context.Context, account string) ([]store.Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	used, err := b.activity.lastUses(ctx, account)
+	used, err := b.lastUses(ctx, account)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
@@ -104,7 +105,7 @@ func TestRefused(t *testing.T) {
 		many = append(many, row(2, fmt.Sprintf("acc_%04d", i), 1))
 	}
 	for range 2 {
-		wantError(t, "adding", b.AddRefused(t.Context(), append(many, row(0, "acc_1", 1<<62), row(500, "acc_1", 1), row(-1, "acc_1", 3))), nil)
+		wantError(t, "adding", (&storetest.Store{Book: b}).AddRefused(t.Context(), append(many, row(0, "acc_1", 1<<62), row(500, "acc_1", 1), row(-1, "acc_1", 3))), nil)
 	}
 	list, err := b.ListRefused(t.Context(), "acc_1", 0, day+9, store.Refused{}, 9)
 	want := []store.Refused{row(0, "acc_1", 1<<63-1), row(-1, "acc_1", 6)}

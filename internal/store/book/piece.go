@@ -19,7 +19,7 @@ import (
 // Dump calls write with all that the engine keeps, with the recent calls that
 // are pending, and at the end with the counts and credits of closed accounts. See Engine.Dump.
 func (b *Book) Dump(ctx context.Context, write func(Piece) error) error {
-	if err := b.activity.flush(ctx, ""); err != nil {
+	if err := b.recent.Flush(ctx, ""); err != nil {
 		return err
 	}
 	dumped, closed := map[string]bool{}, []string(nil)
@@ -43,7 +43,7 @@ func Spaces(now time.Time) []Space {
 	spaces := []Space{eventSpace, closedSpace, movingSpace, timezoneSpace}
 	first, last := refusedDays(now)
 	for day := first; day <= last; day++ {
-		spaces = append(spaces, refusedSpace(day))
+		spaces = append(spaces, RefusedSpace(day))
 	}
 	return spaces
 }

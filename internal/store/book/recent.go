@@ -4,15 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/outage"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 const (
+	// flushEvery is how long a call waits at most.
+	flushEvery = 5 * time.Second
+
+	// maxPending is how many bytes of calls are pending or being written, about.
+	// With three quarters of it a flush begins at once. Further calls are
+	// dropped.
+	maxPending = 8 << 20
+
+	// callSize is what a call takes besides its texts, in bytes, about, and
+	// useSize what the last use of a key takes.
+	callSize = 300
+	useSize  = 300
+
+	// mostCalls is how many calls of an account make its list be cut to those
+	// that are kept. 100 accounts below it do not begin a flush.
+	mostCalls = store.MaxRecent * 3 / 2
+
 	// usedFor is how long the last use of a key is kept after it.
 	usedFor = store.CountsFor * 24 * time.Hour
 
@@ -34,10 +54,68 @@ type LastUse struct {
 	From netip.Addr `cbor:"2,keyasint" json:"from,omitzero"`
 }
 
-// batch returns the writes to the rows of an account.
-func (a *activity) batch(ctx context.Context, of Space, p *pending) (Batch, error) {
+// activity is what an account did since the last flush.
+type activity struct {
+	calls []store.Record // fewer than mostCalls
+	uses  map[string]LastUse
+	texts int // of calls, in bytes
+	// damaged gets the accounts whose rows are damaged. They stay as they are.
+	damaged *outage.Log
+}
+
+// Record adds a finished call to the recent calls, and to what its key was
+// used for. It never blocks. The record is durable within seconds. Calls that
+// end faster than they can be written are dropped.
+func (b *Book) Record(r store.Record) {
+	b.recent.Add(Space{Account: r.Account, Handle: r.Handle}, func(p Part, full bool) Part {
+		if full {
+			return p
+		}
+		a, _ := p.(*activity)
+		if a == nil {
+			a = &activity{uses: map[string]LastUse{}, damaged: b.damaged}
+		}
+		a.add(r)
+		return a
+	})
+}
+
+func (a *activity) add(r store.Record) {
+	if r.Key != "" && r.At.After(a.uses[r.Key].At) {
+		a.uses[r.Key] = LastUse{r.At, r.From}
+	}
+	// The path is a part of the request line, which can have a megabyte.
+	r.Path, r.Handle, r.From = strings.Clone(store.CutPath(r.Path)), 0, netip.Addr{}
+	a.calls = append(a.calls, r)
+	a.texts += textsOf(&r)
+	if len(a.calls) >= mostCalls {
+		a.calls, a.texts = store.LastCalls(a.calls), 0
+		for i := range a.calls {
+			a.texts += textsOf(&a.calls[i])
+		}
+	}
+}
+
+func textsOf(r *store.Record) int { return len(r.KeyName) + len(r.Path) + len(r.RequestID) }
+
+// Size implements Part. It is in bytes, about.
+func (a *activity) Size() int {
+	return useSize*(1+len(a.uses)) + callSize*len(a.calls) + a.texts
+}
+
+// Batch implements Part.
+func (a *activity) Batch(ctx context.Context, e Engine, of Space) (Batch, Part, error) {
+	b, err := a.batch(ctx, e, of)
+	if errors.Is(err, ErrDamaged) {
+		a.damaged.Failed(slog.String("account", of.Account), slog.Any("error", err))
+		return Batch{Space: of}, nil, nil
+	}
+	return b, nil, err
+}
+
+func (a *activity) batch(ctx context.Context, e Engine, of Space) (Batch, error) {
 	b := Batch{Space: of}
-	rows, err := a.engine.GetRows(ctx, of, callsRow, usesRow)
+	rows, err := e.GetRows(ctx, of, callsRow, usesRow)
 	if err != nil {
 		return b, err
 	}
@@ -49,20 +127,20 @@ func (a *activity) batch(ctx context.Context, of Space, p *pending) (Batch, erro
 	if err != nil {
 		return b, err
 	}
-	calls = store.LastCalls(append(calls, p.calls...))
+	calls = store.LastCalls(append(calls, a.calls...))
 	newest := calls[0].At
 	b.Writes = []Write{{Row: Row{Key: callsRow, Value: encode(calls), Expires: newest.Add(store.RecentFor + 24*time.Hour)}, Check: true, Old: rows[0].Value}}
-	if len(p.uses) == 0 {
+	if len(a.uses) == 0 {
 		return b, nil
 	}
-	for key, use := range p.uses {
+	for key, use := range a.uses {
 		if use.At.After(uses[key].At) {
 			uses[key] = use
 		}
 	}
 	maps.DeleteFunc(uses, func(_ string, use LastUse) bool { return newest.Sub(use.At) > usedFor })
 	if len(uses) > maxUses {
-		document, err := a.engine.Get(ctx, of.Account)
+		document, err := e.Get(ctx, of.Account)
 		if errors.Is(err, store.ErrNotFound) {
 			return Batch{Space: of}, nil
 		}
@@ -79,7 +157,7 @@ func (a *activity) batch(ctx context.Context, of Space, p *pending) (Batch, erro
 // does, and none older than store.RecentFor. It includes the records of every
 // call of Record that returned before.
 func (b *Book) Recent(ctx context.Context, account string, now time.Time) ([]store.Record, error) {
-	if err := b.activity.flush(ctx, account); err != nil {
+	if err := b.recent.Flush(ctx, account); err != nil {
 		return nil, err
 	}
 	rows, err := b.GetRows(ctx, Space{Account: account}, callsRow)
@@ -95,11 +173,11 @@ func (b *Book) Recent(ctx context.Context, account string, now time.Time) ([]sto
 
 // lastUses returns the last use of each key of an account, also of those that
 // are pending.
-func (a *activity) lastUses(ctx context.Context, account string) (map[string]LastUse, error) {
-	if err := a.flush(ctx, account); err != nil {
+func (b *Book) lastUses(ctx context.Context, account string) (map[string]LastUse, error) {
+	if err := b.recent.Flush(ctx, account); err != nil {
 		return nil, err
 	}
-	rows, err := a.engine.GetRows(ctx, Space{Account: account}, usesRow)
+	rows, err := b.GetRows(ctx, Space{Account: account}, usesRow)
 	if err != nil {
 		return nil, err
 	}

@@ -35,20 +35,10 @@ func TestPendingCallsAreBounded(t *testing.T) {
 		return b
 	}
 	for name, path := range map[string]int{"long paths": 1 << 10, "long queries": 30} {
-		heaptest.Holds(t, "queue, "+name, 2<<20, func() any {
-			b := unflushed()
-			for key := range book.QueueSize {
-				b.Record(longCall(0, key, 64<<10, path))
-			}
-			return b
-		})
 		heaptest.Holds(t, "calls of many keys, "+name, 10<<20, func() any {
 			b := unflushed()
 			for n := range 60_000 {
 				b.Record(longCall(n/store.MaxLiveKeys, n%store.MaxLiveKeys, 1<<10, path))
-				if b.Queued() == book.QueueSize {
-					b.MoveQueue()
-				}
 			}
 			return b
 		})
@@ -86,9 +76,7 @@ func TestHangingFlushIsBounded(t *testing.T) {
 		})
 		record := func() {
 			for n := range accounts * 190 {
-				if b.Record(longCall(n%accounts, n, 1<<10, 1<<10)); b.Queued() == book.QueueSize {
-					b.MoveQueue()
-				}
+				b.Record(longCall(n%accounts, n, 1<<10, 1<<10))
 			}
 		}
 		record()
@@ -103,31 +91,6 @@ func TestHangingFlushIsBounded(t *testing.T) {
 		record()
 		return b
 	})
-}
-
-// TestFullQueue: calls that find the queue full are dropped, and recording one
-// allocates nothing.
-func TestFullQueue(t *testing.T) {
-	b, _ := open(t, "acc_1")
-	b.StopFlushing()
-	r := call("acc_1", 0)
-	r.Status = 0
-	allocs := testing.AllocsPerRun(2*book.QueueSize, func() {
-		r.Status++
-		b.Record(r)
-	})
-	if allocs != 0 || b.Queued() != book.QueueSize {
-		t.Errorf("recording a call takes %v allocations, %d calls wait", allocs, b.Queued())
-	}
-	list, err := b.Recent(t.Context(), "acc_1", today)
-	if err != nil || len(list) != store.MaxRecent {
-		t.Errorf("got %d calls, %v", len(list), err)
-	}
-	for _, call := range list {
-		if call.Status > book.QueueSize {
-			t.Errorf("call %d was recorded beyond the queue", call.Status)
-		}
-	}
 }
 
 // TestManyCallsBetweenFlushes: an account keeps its last calls, whatever the
@@ -146,9 +109,7 @@ func TestManyCallsBetweenFlushes(t *testing.T) {
 				if refused {
 					r.Code = "quota_exceeded"
 				}
-				if b.Record(r); b.Queued() == book.QueueSize {
-					b.MoveQueue()
-				}
+				b.Record(r)
 			}
 			most := store.MaxRecent
 			if refused {

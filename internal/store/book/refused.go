@@ -16,8 +16,6 @@ import (
 
 const refusedPrefix = "refused "
 
-func refusedSpace(day calendar.Day) Space { return Space{Name: refusedPrefix + day.String()} }
-
 func refusedRow(r *store.Refused) string {
 	key := r.Account + "\x00" + r.Endpoint + "\x00" + r.Code
 	if r.Reason != "" {
@@ -35,50 +33,49 @@ func refusedDays(now time.Time) (first, last calendar.Day) {
 // rowsPerCommit is how many rows a commit writes at most.
 const rowsPerCommit = 500
 
-// AddRefused adds the Calls of each row to what there is of the same day,
-// account, endpoint, code and reason. The rows differ in one of these. After an error,
-// a part of them may be added.
-func (b *Book) AddRefused(ctx context.Context, rows []store.Refused) error {
-	ofDay := map[calendar.Day][]store.Refused{}
-	for _, r := range rows {
-		ofDay[r.Day] = append(ofDay[r.Day], r)
-	}
-	for day, rows := range ofDay {
-		for len(rows) > 0 {
-			n := min(len(rows), rowsPerCommit)
-			if err := retry(ctx, func() error { return b.addRefused(ctx, day, rows[:n]) }); err != nil {
-				return err
-			}
-			rows = rows[n:]
-		}
-	}
-	return nil
-}
+// RefusedCalls is a Part of a RefusedSpace: the refused calls, by their rows
+// without Calls. Its size is the number of rows.
+type RefusedCalls map[store.Refused]int64
 
-func (b *Book) addRefused(ctx context.Context, day calendar.Day, rows []store.Refused) error {
-	space, keys := refusedSpace(day), make([]string, len(rows))
-	for i := range rows {
-		keys[i] = refusedRow(&rows[i])
+// RefusedSpace is the space of the refused calls of a day.
+func RefusedSpace(day calendar.Day) Space { return Space{Name: refusedPrefix + day.String()} }
+
+// Size implements Part.
+func (c RefusedCalls) Size() int { return len(c) }
+
+// Batch implements Part.
+func (c RefusedCalls) Batch(ctx context.Context, e Engine, of Space) (b Batch, rest Part, err error) {
+	var rows []store.Refused
+	var keys []string
+	later := RefusedCalls{}
+	for row, calls := range c {
+		if len(rows) == rowsPerCommit {
+			later[row], rest = calls, later
+			continue
+		}
+		keys = append(keys, refusedRow(&row))
+		row.Calls = calls
+		rows = append(rows, row)
 	}
-	found, err := b.GetRows(ctx, space, keys...)
+	found, err := e.GetRows(ctx, of, keys...)
 	if err != nil {
-		return err
+		return b, nil, err
 	}
-	writes := make([]Write, len(rows))
+	b.Space = of
 	for i, row := range found {
 		calls := int64(0)
 		if row.Value != nil {
 			if err := decode(row.Value, &calls); err != nil {
-				return fmt.Errorf("refused calls: %w", err)
+				return b, nil, fmt.Errorf("refused calls: %w", err)
 			}
 		}
 		calls += min(rows[i].Calls, math.MaxInt64-calls)
-		writes[i] = Write{
-			Row:   Row{Key: keys[i], Value: encode(calls), Expires: (day + store.ReportsFor + 1).UTC()},
+		b.Writes = append(b.Writes, Write{
+			Row:   Row{Key: keys[i], Value: encode(calls), Expires: (rows[i].Day + store.ReportsFor + 1).UTC()},
 			Check: true, Old: row.Value,
-		}
+		})
 	}
-	return commitOne(ctx, b.Engine, space, writes)
+	return b, rest, nil
 }
 
 // ListRefused returns up to limit rows of the days from first to last, both
@@ -90,7 +87,7 @@ func (b *Book) ListRefused(ctx context.Context, account string, first, last cale
 	first, last = max(first, after.Day, oldest), min(last, newest)
 	var ranges []Range
 	for day := first; day <= last; day++ {
-		r := Range{Space: refusedSpace(day)}
+		r := Range{Space: RefusedSpace(day)}
 		if account != "" {
 			r.From, r.To = account+"\x00", account+"\x01"
 		}

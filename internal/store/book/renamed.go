@@ -18,7 +18,9 @@ func (b *Book) Renamed(names store.Names) *Book {
 	if names.Endpoints.None() {
 		return b
 	}
-	return &Book{Engine: &renamed{b.Engine, b, names}, activity: b.activity, changingEvents: b.changingEvents}
+	today := *b
+	today.Engine = &renamed{b.Engine, b, names}
+	return &today
 }
 
 // AsStored returns the book with the names of the store.

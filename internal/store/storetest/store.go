@@ -169,5 +169,23 @@ func (s *Store) AddEntries(ctx context.Context, entries ...store.Entry) error {
 	return nil
 }
 
+// AddRefused adds refused calls. The rows differ.
+func (s *Store) AddRefused(ctx context.Context, rows []store.Refused) error {
+	days := map[calendar.Day]book.RefusedCalls{}
+	for _, row := range rows {
+		if days[row.Day] == nil {
+			days[row.Day] = book.RefusedCalls{}
+		}
+		calls := row.Calls
+		row.Calls = 0
+		days[row.Day][row] = calls
+	}
+	behind := &book.Behind{Engine: s.Engine, Every: time.Hour, Most: 1}
+	for day, calls := range days {
+		behind.Add(book.RefusedSpace(day), func(book.Part, bool) book.Part { return calls })
+	}
+	return behind.Close(ctx)
+}
+
 // unrecorded makes no entry of a key that is imported.
 func unrecorded(*book.Account, *book.Key) {}
