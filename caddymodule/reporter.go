@@ -17,7 +17,7 @@ type reporter struct{ *App }
 func (r reporter) Refused(account string, endpoint *policy.Endpoint, code string, reason store.NoGrant) {
 	row := store.Refused{Day: r.policy.Calendar.At(r.now()).Day, Account: account, Code: code, Reason: string(reason), Calls: 1}
 	if endpoint != nil {
-		row.Endpoint = r.policy.Names.Endpoints.Oldest(endpoint.Name)
+		row.Endpoint = endpoint.ID
 	}
 	if s := r.state.Load(); s != nil {
 		s.refused.Add(row)

@@ -199,10 +199,13 @@ func (c *Call) entitle() (f *refusal.Refusal) {
 	}
 	c.entitlement, c.abilities = &c.gate.entitlements[plan.Index][c.endpoint.Index], effective.Abilities
 	c.day = c.gate.Policy.Calendar.At(c.began)
+	own := c.grant.Restriction
+	if c.planOnly = len(c.grant.Overrides) == 0 && (own == nil || len(own.Limits) == 0); !c.planOnly {
+		c.grant = c.gate.Policy.Names.Grant(c.grant)
+		own = c.grant.Restriction
+	}
 	c.limits = plan.LimitsOf(c.endpoint, c.grant.Overrides, c.began)
-	c.planOnly = len(c.grant.Overrides) == 0
-	if own := c.grant.Restriction; own != nil && len(own.Limits) > 0 {
-		c.planOnly = false
+	if own != nil && len(own.Limits) > 0 {
 		c.limits = slices.Clip(c.limits)
 		for _, limit := range own.Limits {
 			if c.endpoint.Covered(limit) {

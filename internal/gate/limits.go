@@ -46,7 +46,7 @@ func (c *Call) readRooms() error {
 // with the day, the key or an override, whichever is first.
 func (c *Call) storeCall() store.Call {
 	call := store.Call{
-		Account: c.grant.Account, Endpoint: c.endpoint.Name, At: c.began, Day: c.day.Day, Cost: c.cost,
+		Account: c.grant.Account, Endpoint: c.endpoint.ID, At: c.began, Day: c.day.Day, Cost: c.cost,
 		Handle: c.grant.Handle, Version: c.grant.Version, Until: c.day.End,
 	}
 	if !c.endpoint.Usage {

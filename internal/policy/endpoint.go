@@ -15,7 +15,9 @@ import (
 
 // Endpoint is one metered endpoint.
 type Endpoint struct {
-	Name    string
+	Name string
+	// ID is the oldest name, under which stores count.
+	ID      string
 	Method  string
 	Path    string
 	Ability string
@@ -108,7 +110,7 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 		return err
 	}
 	endpoint := &Endpoint{
-		Name: e.Name, Method: method, Path: path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade,
+		Name: e.Name, ID: slices.Concat(e.Rename, []string{e.Name})[0], Method: method, Path: path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade,
 		Cost: cmp.Or(e.Cost, e.CostReserve, 1), CostHeader: http.CanonicalHeaderKey(e.CostHeader), CostMember: e.CostMember, CostBody: cmp.Or(e.CostBody, DefaultCostBody),
 	}
 	if err := p.addRoute(method, path, Route{Endpoint: endpoint}); err != nil {

@@ -1,5 +1,7 @@
 package store
 
+import "slices"
+
 // Names are the names of endpoints and abilities that a configuration has
 // changed. A store keeps each of them under its oldest name, so that counts,
 // limits and keys stay as they are, and gates with the old and the new
@@ -43,3 +45,46 @@ func (r Renames) Oldest(name string) string {
 
 // None tells whether no name is changed.
 func (r Renames) None() bool { return len(r.oldest) == 0 }
+
+// Grant returns a grant whose limits have the names of today. Its abilities stay
+// as they are: plans translate them, with a cache.
+func (n Names) Grant(g Grant) Grant {
+	g.Overrides = n.Overrides(g.Overrides, Renames.Today)
+	if own := g.Restriction; own != nil && !n.Endpoints.None() {
+		g.Restriction = &Restriction{CountsAs: own.CountsAs, Limits: n.Limits(own.Limits, Renames.Today), Addresses: own.Addresses}
+	}
+	return g
+}
+
+// Overrides returns overrides with the names that to returns. Of those that become
+// the same, the last one stays. It does not change the list.
+func (n Names) Overrides(list []Override, to func(Renames, string) string) []Override {
+	return translate(list, func(o *Override) *string { return &o.Endpoint }, func(a, b *Override) bool { return a.Same(b.Limit) }, n.Endpoints, to)
+}
+
+// Limits is Overrides for the limits of a key.
+func (n Names) Limits(list []Limit, to func(Renames, string) string) []Limit {
+	return translate(list, func(l *Limit) *string { return &l.Endpoint }, func(a, b *Limit) bool { return a.Same(*b) }, n.Endpoints, to)
+}
+
+// AbilitiesOf is Overrides for the abilities of a key. Those that change are
+// sorted.
+func (n Names) AbilitiesOf(list []string, to func(Renames, string) string) []string {
+	translated := translate(list, func(a *string) *string { return a }, func(a, b *string) bool { return *a == *b }, n.Abilities, to)
+	if !slices.Equal(translated, list) {
+		slices.Sort(translated)
+	}
+	return translated
+}
+
+func translate[T any](list []T, name func(*T) *string, same func(a, b *T) bool, r Renames, to func(Renames, string) string) []T {
+	if !slices.ContainsFunc(list, func(t T) bool { return to(r, *name(&t)) != *name(&t) }) {
+		return list
+	}
+	translated := make([]T, 0, len(list))
+	for _, t := range list {
+		*name(&t) = to(r, *name(&t))
+		translated = append(slices.DeleteFunc(translated, func(other T) bool { return same(&other, &t) }), t)
+	}
+	return translated
+}

@@ -54,11 +54,12 @@ type Moment struct {
 	MonthFirst calendar.Day
 	month      *calendar.Span
 	except     string // the endpoint that limits of all endpoints do not cover
+	names      store.Names
 }
 
 // At returns the moment of an instant.
 func At(p *policy.Policy, now time.Time) Moment {
-	m := Moment{Today: p.Calendar.At(now), month: p.Calendar.Month(now), except: p.Except()}
+	m := Moment{Today: p.Calendar.At(now), month: p.Calendar.Month(now), except: p.Except(), names: p.Names}
 	m.MonthFirst, _ = m.Today.Day.Month()
 	return m
 }
@@ -100,7 +101,7 @@ func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (contr
 		ResetsAt:    b.Today.End,
 		Endpoints:   []contract.UsageEndpoint{},
 		Limits:      []contract.UsageLimit{},
-		RecentCalls: calls(recent),
+		RecentCalls: b.calls(recent),
 	}
 	b.addEndpoints(&document, used, credited)
 	if err := b.addKeys(ctx, &document); err != nil {
@@ -136,8 +137,8 @@ func Limits(ctx context.Context, p *policy.Policy, source Source, q Query, limit
 // Counts are what was used, by day and endpoint.
 type Counts map[calendar.Day]map[string]int64
 
-// Add adds a count.
-func (c Counts) Add(n store.Count) { c.Of(n.Day)[n.Endpoint] += n.Used }
+// Add adds a count under the name of today.
+func (m Moment) Add(to Counts, n store.Count) { to.Of(n.Day)[m.names.Endpoints.Today(n.Endpoint)] += n.Used }
 
 // Of returns the counts of a day, to change them.
 func (c Counts) Of(day calendar.Day) map[string]int64 {
@@ -158,9 +159,9 @@ func (b *builder) counts(ctx context.Context, first calendar.Day) (used, credite
 	for _, c := range list {
 		switch c.Key {
 		case "":
-			used.Add(c.Count)
+			b.Add(used, c.Count)
 		case store.Credited:
-			credited.Add(c.Count)
+			b.Add(credited, c.Count)
 		}
 	}
 	return used, credited, nil
@@ -174,7 +175,7 @@ func (b *builder) countsOfKey(ctx context.Context, key string) (Counts, error) {
 	}
 	used := Counts{}
 	for _, c := range list {
-		used.Add(c)
+		b.Add(used, c)
 	}
 	return used, nil
 }
@@ -269,12 +270,12 @@ func (m Moment) Limit(limit store.Limit, used Counts) contract.UsageLimit {
 	return shown
 }
 
-func calls(recent []store.Record) []contract.UsageCall {
+func (m Moment) calls(recent []store.Record) []contract.UsageCall {
 	list := make([]contract.UsageCall, 0, len(recent))
 	for _, r := range recent {
 		list = append(list, contract.UsageCall{
 			At:         contract.Millis{Time: r.At},
-			Endpoint:   r.Endpoint,
+			Endpoint:   m.names.Endpoints.Today(r.Endpoint),
 			Method:     r.Method,
 			Path:       r.Path,
 			Status:     r.Status,

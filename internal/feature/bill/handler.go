@@ -85,7 +85,9 @@ func checkCalled(ctx context.Context, with *admin.Session, account string, credi
 		return nil
 	}
 	counts, err := with.Book.CountsOfAccounts(ctx, []string{account}, credit.Day, credit.Day)
-	if err != nil || slices.ContainsFunc(counts, func(c store.StoredCount) bool { return c.Endpoint == credit.Endpoint }) {
+	if err != nil || slices.ContainsFunc(counts, func(c store.StoredCount) bool {
+		return with.Policy.Names.Endpoints.Today(c.Endpoint) == credit.Endpoint
+	}) {
 		return err
 	}
 	return admin.UnknownEndpoint(http.StatusBadRequest, credit.Endpoint)

@@ -16,14 +16,14 @@ import (
 // the store has. The month is that of the policy.
 func Census(ctx context.Context, p *policy.Policy, b *book.Book, now time.Time) (api.Census, error) {
 	c := api.Census{Plans: map[string]int64{}, Abilities: map[string]int64{}, Endpoints: map[string]int64{}}
-	b, today := b.AsStored(), p.Calendar.At(now).Day
+	today := p.Calendar.At(now).Day
 	zone, err := b.Timezone(ctx)
 	if err != nil {
 		return c, fmt.Errorf("reading the time zone: %w", err)
 	}
 	c.Timezone = string(zone)
 	first, _ := today.Month()
-	return c, b.EachPage(ctx, true, func(accounts []*book.Account, ids []string) error {
+	return c, book.EachPage(ctx, b.Engine, true, func(accounts []*book.Account, ids []string) error {
 		for _, a := range accounts {
 			c.Plans[a.Plan]++
 			for _, k := range a.Keys {

@@ -41,7 +41,7 @@ func Summarize(ctx context.Context, p *policy.Policy, b *book.Book, now time.Tim
 	most := best[api.RefusedAccount]{limit: summaryRows, list: []api.RefusedAccount{}, compare: func(a, b api.RefusedAccount) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Account, b.Account))
 	}}
-	err = b.EachPage(ctx, false, func(accounts []*book.Account, ids []string) error {
+	err = book.EachPage(ctx, b, false, func(accounts []*book.Account, ids []string) error {
 		for _, a := range accounts {
 			if s.Accounts++; a.Disabled {
 				s.Disabled++

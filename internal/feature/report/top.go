@@ -31,7 +31,7 @@ func Top(ctx context.Context, p *policy.Policy, b *book.Book, q TopQuery) (api.U
 		return api.UsageTop{}, usage.ErrDays
 	}
 	t := newTop(p, b, q)
-	err := b.EachPage(ctx, false, func(accounts []*book.Account, ids []string) error { return t.addPage(ctx, accounts, ids) })
+	err := book.EachPage(ctx, b, false, func(accounts []*book.Account, ids []string) error { return t.addPage(ctx, accounts, ids) })
 	return api.UsageTop{Busiest: t.busiest.list, Nearest: t.nearest.list}, err
 }
 
@@ -76,7 +76,7 @@ func (t *top) addPage(ctx context.Context, accounts []*book.Account, ids []strin
 			if used[c.Account] == nil {
 				used[c.Account] = usage.Counts{}
 			}
-			used[c.Account].Add(c.Count)
+			t.Add(used[c.Account], c.Count)
 		}
 		if (c.Key == "" || c.Key == store.Credited) && t.first <= c.Day {
 			calls[c.Account] += c.Used

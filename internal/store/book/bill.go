@@ -114,7 +114,7 @@ func (b *Book) CloseAccount(ctx context.Context, at time.Time, id string, first,
 		return b.ChangeOne(ctx, at, id, func(*Account) error { return store.ErrNotFound })
 	}
 	if err == nil {
-		err = b.AsStored().moveCredits(ctx, a, totalPrefix)
+		err = b.moveCredits(ctx, a, totalPrefix)
 	}
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (b *Book) CloseAccount(ctx context.Context, at time.Time, id string, first,
 	// that exists changes nothing.
 	var before, listed Row
 	err = retry(ctx, func() error {
-		before, listed, err = b.AsStored().listClosed(ctx, a, Closed{Plan: a.Plan, At: at, CreatedAt: a.CreatedAt, Day: today})
+		before, listed, err = b.listClosed(ctx, a, Closed{Plan: a.Plan, At: at, CreatedAt: a.CreatedAt, Day: today})
 		return err
 	})
 	if err != nil {
@@ -180,7 +180,7 @@ func (b *Book) listClosed(ctx context.Context, a *Account, closed Closed) (befor
 		if err != nil {
 			return before, listed, err
 		}
-		for of, c := range calledOf(counts) {
+		for of, c := range calledOf(counts, store.Renames{}) {
 			if of.closed {
 				closed.Before = append(closed.Before, c)
 			}
@@ -236,13 +236,13 @@ type counter struct {
 	closed            bool
 }
 
-// calledOf adds up the counts of calls.
-func calledOf(counts []store.StoredCount) map[counter]Called {
+// calledOf adds up the counts of calls, by the names of today.
+func calledOf(counts []store.StoredCount, names store.Renames) map[counter]Called {
 	sums := make(map[counter]Called, len(counts))
 	for _, c := range counts {
-		of := counter{c.Account, c.Endpoint, c.Day, c.Key == store.Closed || c.Key == store.ClosedCredited}
+		of := counter{c.Account, names.Today(c.Endpoint), c.Day, c.Key == store.Closed || c.Key == store.ClosedCredited}
 		sum := sums[of]
-		sum.Day, sum.Endpoint, sum.Calls = c.Day, c.Endpoint, sum.Calls+c.Used
+		sum.Day, sum.Endpoint, sum.Calls = c.Day, of.endpoint, sum.Calls+c.Used
 		if c.Key == store.Credited || c.Key == store.ClosedCredited {
 			sum.Credited += c.Used
 		}
@@ -264,7 +264,7 @@ func (b *Book) billsOf(ctx context.Context, ids []string, accounts map[string]*A
 		number int // of the account, of those with the id
 	}
 	var bills []numbered
-	for of, called := range calledOf(counts) {
+	for of, called := range calledOf(counts, b.names.Endpoints) {
 		bill := Bill{Account: of.account, Day: of.day, Endpoint: of.endpoint, Closed: true}
 		before := closed[of.account]
 		if a := accounts[of.account]; a != nil {
@@ -285,7 +285,7 @@ func (b *Book) billsOf(ctx context.Context, ids []string, accounts map[string]*A
 		case len(before) == 0: // since the row was read, or it has expired
 			add(-1, called)
 		default:
-			before.divide(called, b.names().Endpoints.Today, func(number int, part Called) {
+			before.divide(called, b.names.Endpoints.Today, func(number int, part Called) {
 				bill.Plan = before[number].Plan
 				add(number, part)
 			})

@@ -24,6 +24,7 @@ type Book struct {
 	// changingEvents is locked while this gate adds, claims or removes events,
 	// so that it has no conflicts with itself.
 	changingEvents *sync.Mutex
+	names          store.Names
 }
 
 // New returns a book on an engine. It logs what it cannot write in the
@@ -70,7 +71,9 @@ func (b *Book) Change(ctx context.Context, at time.Time, ids []string, edit func
 	deleted := make([]bool, len(ids))
 	errs := b.Engine.Change(ctx, at, ids, func(i int, a *Account) error {
 		existed := a.Exists
+		b.translate(a, store.Renames.Today)
 		err := edit(i, a)
+		b.translate(a, store.Renames.Oldest)
 		deleted[i] = existed && !a.Exists
 		return err
 	})

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -67,13 +68,16 @@ func totalsOn(day calendar.Day) string { return totalPrefix + " " + day.String()
 //
 // The counts of an endpoint are those of its oldest name, as limits see them.
 func (b *Book) Credit(ctx context.Context, at time.Time, account, id string, credits []Credit, record func(a *Account, made []Credit)) (made []Credit, err error) {
-	names := b.names().Endpoints
+	names := b.names.Endpoints
 	renamed := func(list []Credit, to func(string) string) []Credit {
-		list, _ = translate(list, to, func(c *Credit) *string { return &c.Endpoint })
+		list = slices.Clone(list)
+		for i := range list {
+			list[i].Endpoint = to(list[i].Endpoint)
+		}
 		return list
 	}
 	err = retry(ctx, func() error {
-		made, err = b.AsStored().credit(ctx, at, account, id, renamed(credits, names.Oldest), func(a *Account, made []Credit) {
+		made, err = b.credit(ctx, at, account, id, renamed(credits, names.Oldest), func(a *Account, made []Credit) {
 			record(a, renamed(made, names.Today))
 		})
 		return err
@@ -92,10 +96,14 @@ func (b *Book) Reset(ctx context.Context, at time.Time, account, endpoint string
 	if err != nil {
 		return err
 	}
-	var credits []Credit
+	used := map[string]int64{}
 	for _, c := range counts {
-		if c.Used > 0 && (endpoint == "" || c.Endpoint == endpoint) {
-			credits = append(credits, Credit{Day: day, Endpoint: c.Endpoint, Calls: c.Used})
+		used[b.names.Endpoints.Today(c.Endpoint)] += c.Used
+	}
+	var credits []Credit
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		if used[name] > 0 && (endpoint == "" || name == endpoint) {
+			credits = append(credits, Credit{Day: day, Endpoint: name, Calls: used[name]})
 		}
 	}
 	if _, err = b.Credit(ctx, at, account, "", credits, record); errors.Is(err, ErrNothingLeft) {

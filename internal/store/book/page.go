@@ -9,10 +9,16 @@ import (
 // counts of these accounts are kept.
 const PageSize = 200
 
+// Lister lists accounts: a Book with the names of today, an Engine with those of the
+// store.
+type Lister interface {
+	List(ctx context.Context, after string, limit int, keys bool) ([]*Account, error)
+}
+
 // EachPage calls do with all accounts, some at a time, and with their ids.
-func (b *Book) EachPage(ctx context.Context, keys bool, do func(accounts []*Account, ids []string) error) error {
+func EachPage(ctx context.Context, from Lister, keys bool, do func(accounts []*Account, ids []string) error) error {
 	for after := ""; ; {
-		accounts, err := b.List(ctx, after, PageSize, keys)
+		accounts, err := from.List(ctx, after, PageSize, keys)
 		if err != nil {
 			return fmt.Errorf("listing accounts: %w", err)
 		}

@@ -165,9 +165,6 @@ func (b *Book) Recent(ctx context.Context, account string, now time.Time) ([]sto
 		return nil, err
 	}
 	calls, err := decodeCalls(account, rows[0].Value)
-	for i := range calls {
-		calls[i].Endpoint = b.names().Endpoints.Today(calls[i].Endpoint)
-	}
 	return slices.DeleteFunc(calls, func(r store.Record) bool { return r.At.Before(now.Add(-store.RecentFor)) }), err
 }
 

@@ -1,20 +1,15 @@
 package book_test
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
-	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
-	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 )
 
 // renames are those of a configuration that has renamed what most tests use.
@@ -24,15 +19,6 @@ func renames() (n store.Names) {
 		r.Add("rates", []string{"fixings"})
 	}
 	return n
-}
-
-// TestRenamedEngine: a book with other names keeps all promises of a store. The
-// abilities of grants have the names of the store.
-func TestRenamedEngine(t *testing.T) {
-	t.Parallel()
-	storetest.Run(t, func(t *testing.T) book.Engine {
-		return book.New(memstore.New(), slog.New(slog.DiscardHandler)).Renamed(store.Names{Endpoints: renames().Endpoints}).Engine
-	})
 }
 
 // shown is what a document says about endpoints and abilities.
@@ -90,57 +76,27 @@ func TestRenamed(t *testing.T) {
 	})
 	wantList(t, "before", shown(t, b), "change/day 3", "other/day 2", "fixings/month 1", "k1[change fixings other][{change day 9 false}]", "k2[change][{fixings day 8 false}]")
 
-	for want, of := range map[string]*book.Book{"convert": today, "change": b} {
-		hash := named("k1", nil).Hash
-		g, err := of.Grant(t.Context(), hash, now)
-		confirmed, err2 := of.Confirm(t.Context(), hash, now)
-		ofAccount, err3 := of.GrantAccount(t.Context(), "acc_1", true)
-		if err := errors.Join(err, err2, err3); err != nil {
-			t.Fatal(err)
-		}
-		if g.Overrides[0].Endpoint != want || g.Restriction.Limits[0].Endpoint != want || ofAccount.Overrides[0].Endpoint != want ||
-			!gocmp.Equal(g.Overrides, confirmed.Overrides) || !gocmp.Equal(g.Restriction.Limits, confirmed.Restriction.Limits) {
-			t.Errorf("got the grants %+v, %+v and %+v, want those of %s", g, confirmed, ofAccount, want)
-		}
+	stored, err := b.Grant(t.Context(), named("k1", nil).Hash, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored.Overrides = append(stored.Overrides, store.Override{Limit: limit("exchange", store.Day, 5)}) // by a configuration that had no rename yet
+	granted := renames().Grant(stored)
+	wantList(t, "limits of a grant", []string{fmt.Sprint(granted.Overrides[2].Limit, len(granted.Overrides), granted.Restriction.Limits)}, "{convert day 5 false} 3 [{convert day 9 false}]")
+	if before := fmt.Sprint(stored.Overrides[0].Endpoint, stored.Restriction.Limits); before != "change[{change day 9 false}]" {
+		t.Errorf("the grant of the store has changed: %s", before)
 	}
 
-	take := func(b *book.Book, endpoint string, want bool) {
+	call := func(endpoint string, calls int) {
 		t.Helper()
-		call := store.Call{Account: "acc_1", Endpoint: endpoint, Day: creditDay, At: now}
-		got, err := b.Take(t.Context(), call, []store.Limit{limit(endpoint, store.Day, 3), limit(endpoint, store.Hour, 9)}, make([]store.Room, 2))
-		if err != nil || got != want {
-			t.Errorf("a call of %s: got %v, %v, want %v", endpoint, got, err, want)
+		for range calls {
+			if got, err := b.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: endpoint, Day: creditDay, At: now}, nil, nil); err != nil || !got {
+				t.Errorf("a call of %s: got %v, %v", endpoint, got, err)
+			}
 		}
-		b.Record(store.Record{Account: "acc_1", Endpoint: endpoint, At: time.Now(), Status: 200})
 	}
-	take(b, "change", true)
-	take(today, "convert", true)
-	take(b, "change", true)
-	take(today, "convert", false)
-	if err := today.Settle(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: creditDay}, 0); err != nil {
-		t.Error(err)
-	}
-	take(b, "change", true)
-	take(b, "change", false)
-	take(b, "exchange", true) // by a configuration that had no rename yet
-	take(today, "other", true)
-
-	counts, err := today.CountsOfAccounts(t.Context(), []string{"acc_1"}, creditDay, creditDay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.SortFunc(counts, func(x, y store.StoredCount) int { return cmp.Compare(x.Endpoint, y.Endpoint) })
-	wantList(t, "counts", []string{fmt.Sprint(counts)}, fmt.Sprintf("[{acc_1  {%[1]v convert 4}} {acc_1  {%[1]v other 1}}]", creditDay))
-	recent, err := today.Recent(t.Context(), "acc_1", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var endpoints []string
-	for _, r := range recent {
-		endpoints = append(endpoints, r.Endpoint)
-	}
-	slices.Sort(endpoints)
-	wantList(t, "recent calls", slices.Compact(endpoints), "convert", "other")
+	call("change", 3)
+	call("exchange", 1)
 	for _, of := range []struct {
 		book     *book.Book
 		endpoint string
@@ -156,10 +112,17 @@ func TestRenamed(t *testing.T) {
 			t.Errorf("a credit of %s: got %+v, %v", of.endpoint, made, err)
 		}
 	}
-	take(today, "convert", true)
-	take(today, "convert", true)
-	take(today, "convert", false)
-	if stored, err := today.AsStored().Counts(t.Context(), "acc_1", "", creditDay, creditDay); err != nil || len(stored) != 3 {
-		t.Errorf("got %v, %v, want the counts of three names", stored, err)
+	bills, _, err := today.Bills(t.Context(), "", 9, creditDay, creditDay)
+	if err != nil || len(bills) != 1 || bills[0].Endpoint != "convert" || bills[0].Calls != 4 || bills[0].Credited != 2 {
+		t.Errorf("got the bills %+v, %v", bills, err)
+	}
+	err = today.Reset(t.Context(), now, "acc_1", "convert", creditDay, func(_ *book.Account, made []book.Credit) {
+		if len(made) != 1 || made[0].Endpoint != "convert" || made[0].Credited != 1 {
+			t.Errorf("a reset made %+v", made)
+		}
+	})
+	counts, failed := b.Counts(t.Context(), "acc_1", "", creditDay, creditDay)
+	if err := errors.Join(err, failed); err != nil || len(counts) != 1 || counts[0].Endpoint != "exchange" || counts[0].Used != 1 {
+		t.Errorf("after a reset: got the counts %+v, %v", counts, err)
 	}
 }
