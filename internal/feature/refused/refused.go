@@ -72,21 +72,23 @@ func (r *Refused) Add(row store.Refused) {
 
 // failed keeps calls that the store did not add.
 func (r *Refused) failed(pending, failed book.Part, closed bool) book.Part {
+	if closed {
+		dropped := int64(0)
+		for _, calls := range failed.(book.RefusedCalls) {
+			dropped += calls
+		}
+		r.options.Logger.Error("dropping refused calls that the store did not take", "calls", dropped)
+		r.options.Dropped(dropped)
+		return pending
+	}
 	rows, _ := pending.(book.RefusedCalls)
 	if rows == nil {
-		rows = book.RefusedCalls{}
+		return failed
 	}
-	dropped := int64(0)
 	for row, calls := range failed.(book.RefusedCalls) {
 		rows[row] += calls
-		dropped += calls
 	}
-	if !closed {
-		return rows
-	}
-	r.options.Logger.Error("dropping refused calls that the store did not take", "calls", dropped)
-	r.options.Dropped(dropped)
-	return nil
+	return rows
 }
 
 // Flush writes all calls of Add that returned before to the store.

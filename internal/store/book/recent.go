@@ -1,6 +1,7 @@
 package book
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,35 +104,26 @@ func (a *activity) Size() int {
 	return useSize*(1+len(a.uses)) + callSize*len(a.calls) + a.texts
 }
 
-// Batch implements Part.
+// Batch implements Part. Damaged rows stay as they are.
 func (a *activity) Batch(ctx context.Context, e Engine, of Space) (Batch, Part, error) {
-	b, err := a.batch(ctx, e, of)
-	if errors.Is(err, ErrDamaged) {
-		a.damaged.Failed(slog.String("account", of.Account), slog.Any("error", err))
-		return Batch{Space: of}, nil, nil
-	}
-	return b, nil, err
-}
-
-func (a *activity) batch(ctx context.Context, e Engine, of Space) (Batch, error) {
 	b := Batch{Space: of}
 	rows, err := e.GetRows(ctx, of, callsRow, usesRow)
 	if err != nil {
-		return b, err
+		return b, nil, err
 	}
-	calls, err := decodeCalls(of.Account, rows[0].Value)
-	if err != nil {
-		return b, err
-	}
-	uses, err := decodeUses(of.Account, rows[1].Value)
-	if err != nil {
-		return b, err
+	calls, err := decodeCalls(of.Account, rows[0])
+	uses, err2 := decodeUses(of.Account, rows[1])
+	if err = cmp.Or(err, err2); err != nil {
+		a.damaged.Failed(slog.String("account", of.Account), slog.Any("error", err))
+		return b, nil, nil
 	}
 	calls = store.LastCalls(append(calls, a.calls...))
 	newest := calls[0].At
-	b.Writes = []Write{{Row: Row{Key: callsRow, Value: encode(calls), Expires: newest.Add(store.RecentFor + 24*time.Hour)}, Check: true, Old: rows[0].Value}}
-	if len(a.uses) == 0 {
-		return b, nil
+	put := func(row Row, value any, keep time.Duration) {
+		b.Writes = append(b.Writes, Write{Row: Row{Key: row.Key, Value: encode(value), Expires: newest.Add(keep)}, Check: true, Old: row.Value})
+	}
+	if put(rows[0], calls, store.RecentFor+24*time.Hour); len(a.uses) == 0 {
+		return b, nil, nil
 	}
 	for key, use := range a.uses {
 		if use.At.After(uses[key].At) {
@@ -141,16 +133,16 @@ func (a *activity) batch(ctx context.Context, e Engine, of Space) (Batch, error)
 	maps.DeleteFunc(uses, func(_ string, use LastUse) bool { return newest.Sub(use.At) > usedFor })
 	if len(uses) > maxUses {
 		document, err := e.Get(ctx, of.Account)
-		if errors.Is(err, store.ErrNotFound) {
-			return Batch{Space: of}, nil
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, ErrDamaged) {
+			return Batch{Space: of}, nil, nil
 		}
 		if err != nil {
-			return b, err
+			return b, nil, err
 		}
 		maps.DeleteFunc(uses, func(key string, _ LastUse) bool { return document.Find(key) == nil })
 	}
-	b.Writes = append(b.Writes, Write{Row: Row{Key: usesRow, Value: encode(uses), Expires: newest.Add(usedFor)}, Check: true, Old: rows[1].Value})
-	return b, nil
+	put(rows[1], uses, usedFor)
+	return b, nil, nil
 }
 
 // Recent returns the account's last calls, newest first, as store.LastCalls
@@ -164,7 +156,7 @@ func (b *Book) Recent(ctx context.Context, account string, now time.Time) ([]sto
 	if err != nil {
 		return nil, err
 	}
-	calls, err := decodeCalls(account, rows[0].Value)
+	calls, err := decodeCalls(account, rows[0])
 	return slices.DeleteFunc(calls, func(r store.Record) bool { return r.At.Before(now.Add(-store.RecentFor)) }), err
 }
 
@@ -178,14 +170,14 @@ func (b *Book) lastUses(ctx context.Context, account string) (map[string]LastUse
 	if err != nil {
 		return nil, err
 	}
-	return decodeUses(account, rows[0].Value)
+	return decodeUses(account, rows[0])
 }
 
-func decodeCalls(account string, value []byte) (calls []store.Record, err error) {
-	if value == nil {
-		return nil, nil
+func decodeCalls(account string, row Row) (calls []store.Record, err error) {
+	if row.Value != nil {
+		err = decode(row.Value, &calls)
 	}
-	if err := decode(value, &calls); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("recent calls of %.40s: %w", account, err)
 	}
 	for i := range calls {
@@ -194,12 +186,12 @@ func decodeCalls(account string, value []byte) (calls []store.Record, err error)
 	return calls, nil
 }
 
-func decodeUses(account string, value []byte) (map[string]LastUse, error) {
-	var uses map[string]LastUse
-	if value != nil {
-		if err := decode(value, &uses); err != nil {
-			return nil, fmt.Errorf("last uses of keys of %.40s: %w", account, err)
-		}
+func decodeUses(account string, row Row) (uses map[string]LastUse, err error) {
+	if row.Value != nil {
+		err = decode(row.Value, &uses)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("last uses of keys of %.40s: %w", account, err)
 	}
 	if uses == nil { // also if the value is null
 		uses = map[string]LastUse{}
