@@ -189,15 +189,6 @@ func (b *Book) Key(ctx context.Context, account, id string) (store.Key, error) {
 	return store.Key{}, store.ErrNotFound
 }
 
-// FindKey returns the key with an id, of any account, or store.ErrNotFound.
-func (b *Book) FindKey(ctx context.Context, id string) (store.Key, error) {
-	account, err := b.HolderOfKey(ctx, id)
-	if err != nil {
-		return store.Key{}, err
-	}
-	return b.Key(ctx, account, id)
-}
-
 // retry repeats a step after a conflict with another writer.
 func retry(ctx context.Context, step func() error) error {
 	for {

@@ -117,6 +117,15 @@ func (s *Store) ListKeys(ctx context.Context, account string) ([]store.Key, erro
 	return keys, err
 }
 
+// FindKey returns the key with an id, of any account, or store.ErrNotFound.
+func (s *Store) FindKey(ctx context.Context, id string) (store.Key, error) {
+	account, err := s.HolderOfKey(ctx, id)
+	if err != nil {
+		return store.Key{}, err
+	}
+	return s.Key(ctx, account, id)
+}
+
 // ChangeKey changes a key.
 func (s *Store) ChangeKey(ctx context.Context, account, id string, at time.Time, change func(*store.Key) error) (changed store.Key, err error) {
 	err = s.ChangeOne(ctx, at, account, func(a *book.Account) (err error) {
