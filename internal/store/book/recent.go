@@ -89,11 +89,15 @@ func (a *activity) add(r store.Record) {
 	r.Path, r.Handle, r.From = strings.Clone(store.CutPath(r.Path)), 0, netip.Addr{}
 	a.calls = append(a.calls, r)
 	a.texts += textsOf(&r)
-	if len(a.calls) >= mostCalls {
-		a.calls, a.texts = store.LastCalls(a.calls), 0
-		for i := range a.calls {
-			a.texts += textsOf(&a.calls[i])
-		}
+	if len(a.calls) < mostCalls {
+		return
+	}
+	// About sorted, which is fast.
+	slices.Reverse(a.calls)
+	a.calls, a.texts = store.LastCalls(a.calls), 0
+	slices.Reverse(a.calls)
+	for i := range a.calls {
+		a.texts += textsOf(&a.calls[i])
 	}
 }
 
