@@ -315,12 +315,13 @@ func (s *site) used(t testing.TB, account, endpoint string) int64 {
 	if err != nil {
 		t.Fatalf("reading counts: %v", err)
 	}
+	used := int64(0)
 	for _, c := range counts {
-		if c.Endpoint == endpoint {
-			return c.Used
+		if a.Policy().Names.Endpoints.Today(c.Endpoint) == endpoint {
+			used += c.Used
 		}
 	}
-	return 0
+	return used
 }
 
 // answered is a response that was read to its end.
