@@ -47,11 +47,9 @@ func (b *Book) Close() error {
 // closeWithin is how long Close may take.
 const closeWithin = 10 * time.Second
 
-func (b *Book) now() time.Time { return now(b.Engine) }
-
-// now is the time of an engine.
-func now(e Engine) time.Time {
-	if clock, ok := e.(store.Clock); ok {
+// now is the time of the engine.
+func (b *Book) now() time.Time {
+	if clock, ok := b.Engine.(store.Clock); ok {
 		return clock.Now()
 	}
 	return time.Now()
