@@ -383,6 +383,11 @@ func TestRefusedContent(t *testing.T) {
 		"an unknown period": {[]string{first, `{"account":{"id":"a","overrides":[{"endpoint":"x","period":"week","limit":1}]}}`, "end"}, `unknown period "week"`},
 		"an unknown row":    {[]string{first, `{"row":{"account":"a","key":"x","value":1}}`, "end"}, "unknown kind of data"},
 		"an invalid day":    {[]string{first, `{"count":{"account":"a","day":"2026-02-30","endpoint":"x","used":1}}`, "end"}, `"2026-02-30" is not a date`},
+		"a negative limit":  {[]string{first, `{"account":{"id":"a","overrides":[{"endpoint":"x","period":"day","limit":-1}]}}`, "end"}, `row 1: account a: a value is damaged: a limit of "x"`},
+		"no period":         {[]string{first, `{"account":{"id":"a","overrides":[{"endpoint":"x","limit":1}]}}`, "end"}, `a limit of "x"`},
+		"another event":     {[]string{first, `{"row":{"space":"events","key":"q 00000000000000000000 e","value":{"id":"f","at":"1970-01-01T00:00:00Z"}}}`, "end"}, "another event"},
+		"a derived row":     {[]string{first, row, `{"row":{"space":"events","key":"n","value":1}}`, "end"}, "row 2: a row that is made from others"},
+		"an index":          {[]string{first, `{"row":{"space":"events","key":"d 00000000000000000000 e","value":""}}`, "end"}, "a row that is made from others"},
 		"an invalid id":     {[]string{first, `{"audit":{"id":"x","actor_kind":"admin","action":"key.create"}}`, "end"}, "not found"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,9 +20,6 @@ const version = 2
 // 400 keys have all limits and addresses that a key may have, takes half of it.
 const maxLine = 8 << 20
 
-// maxUses is more last uses of keys than a gate keeps of an account.
-const maxUses = 1000
-
 // gzipHeader is the beginning of each file. A decompressor ignores most of
 // these bytes, so Open compares them.
 var gzipHeader = [...]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}

@@ -203,6 +203,20 @@ func (r *reader) damaged(what string) error {
 	return damaged("%s", what)
 }
 
+// check refuses a row that no gate can read, or that a restore cannot write: a
+// restore that fails midway leaves a store that gates refuse.
+func check(p book.Piece) error {
+	switch {
+	case p.IsDerived():
+		return errors.New("a row that is made from others")
+	case p.Document != nil:
+		_, err := book.Decode(p.Document.ID, p.Document.Encode())
+		return err
+	}
+	_, err := p.Value()
+	return err
+}
+
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
 }

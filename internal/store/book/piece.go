@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
@@ -210,13 +209,6 @@ func strict(text []byte, value any) error {
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	decoder.DisallowUnknownFields()
 	return decoder.Decode(value)
-}
-
-// RefusedDay returns the day of the rows of refused calls in a space.
-func RefusedDay(of Space) (day calendar.Day, found bool) {
-	text, found := strings.CutPrefix(of.Name, refusedPrefix)
-	day, err := calendar.ParseDay(text)
-	return day, found && err == nil
 }
 
 // IsDerived tells whether Complete makes a piece from others.
