@@ -7,7 +7,10 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
+	"github.com/caddy-tollgate/tollgate/internal/feature/backup"
 )
+
+func init() { caddy.RegisterModule((*Admin)(nil)) }
 
 // Admin serves the control API below /tollgate/ on Caddy's admin endpoint,
 // for the command caddy tollgate. It requires no secret: a client of the
@@ -31,12 +34,21 @@ var (
 	errNoGate = apierror.New(http.StatusServiceUnavailable, "unavailable",
 		"The running configuration has no working global option tollgate.")
 
-	errNoConfiguration = unavailable("Caddy is starting or stopping: no configuration is in force.")
+	errNoConfiguration = apierror.Unavailable("Caddy is starting or stopping: no configuration is in force.")
+
+	errNoStoreNow = apierror.Unavailable("The store is not open. Try again.")
 )
 
-// unavailable refuses a request that can succeed some seconds later.
-func unavailable(message string) *apierror.Error {
-	return apierror.New(http.StatusServiceUnavailable, "unavailable", message).WithHeader("Retry-After", "5")
+// inForce returns the app in force, or the refusal of a request without one.
+func inForce() (*App, *apierror.Error) {
+	app := current()
+	switch {
+	case app != nil:
+		return app, nil
+	case caddy.ActiveContext().Context == nil:
+		return nil, errNoConfiguration
+	}
+	return nil, errNoGate
 }
 
 // serveAdmin is serveCurrent for an admin.
@@ -48,15 +60,28 @@ func serveAdmin(w http.ResponseWriter, r *http.Request) error {
 // up for each request: Caddy keeps the admin routes of a configuration that
 // failed to load, so this module may belong to an app that never ran.
 func serveCurrent(w http.ResponseWriter, r *http.Request) error {
-	if app := current(); app != nil {
-		app.control.ServeHTTP(w, r)
-		return nil
+	app, refused := inForce()
+	if refused != nil {
+		apierror.CloseUnread(w, r)
+		return refused.Write(w)
 	}
-	apierror.CloseUnread(w, r)
-	if caddy.ActiveContext().Context == nil {
-		return errNoConfiguration.Write(w)
-	}
-	return errNoGate.Write(w)
+	app.control.ServeHTTP(w, r)
+	return nil
+}
+
+// serveBackup sends a backup of the store in force.
+func serveBackup(w http.ResponseWriter, r *http.Request) error {
+	return backup.Serve(w, r, func() (backup.Source, *apierror.Error) {
+		app, refused := inForce()
+		if refused != nil {
+			return backup.Source{}, refused
+		}
+		open := app.store.Load()
+		if open == nil {
+			return backup.Source{}, errNoStoreNow
+		}
+		return backup.Source{Book: open.Book, Now: app.now, Flush: app.flushReports, Closing: open.Closing, Log: app.log}, nil
+	})
 }
 
 // Interface guards.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
@@ -25,10 +26,19 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/internal/login"
+	"github.com/caddy-tollgate/tollgate/internal/metrics"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/pool"
+	"github.com/caddy-tollgate/tollgate/internal/site"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
+
+func init() {
+	caddy.RegisterModule((*App)(nil))
+	httpcaddyfile.RegisterGlobalOption("tollgate", parseApp)
+	site.SetOtherHosts()
+}
 
 // App is the configuration of the gate. The handlers tollgate and
 // tollgate_control and the admin endpoint use it.
@@ -74,7 +84,7 @@ type App struct {
 	Errors string `json:"errors,omitempty"`
 
 	policy *policy.Policy
-	opener StoreOpener
+	opener pool.Opener
 	keys   []*assertion.Key // of Secret, then of OldSecret
 	signer *assertion.Signer
 	site   *url.URL
@@ -86,12 +96,9 @@ type App struct {
 
 	starts []func() error // see AtStart
 
-	servers map[string]siteServer // of readApp
-
-	state  atomic.Pointer[state]
-	book   atomic.Pointer[book.Book] // that of the state, with the names of this configuration
-	pooled string                    // key of the pooled state that this app uses, or ""
-	began  time.Time                 // when it was provisioned
+	store atomic.Pointer[pool.Store]
+	book  atomic.Pointer[book.Book] // that of the store, with the names of this configuration
+	began time.Time                 // when it was provisioned
 	// stopped is when the app began to stop; nil before that.
 	stopped atomic.Pointer[time.Time]
 	ended   atomic.Bool // true after Cleanup
@@ -125,7 +132,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.signer, err = a.newSigner(); err != nil {
 		return err
 	}
-	m, err := newMeter(ctx, a.policy)
+	m, err := metrics.New(ctx.GetMetricsRegistry(), a.policy, pool.Gauges{InForce: storeInForce})
 	if err != nil {
 		return err
 	}
@@ -140,10 +147,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	})
 	a.began = time.Now()
 	enlist(a)
-	if err := a.join(func() (caddy.Destructor, error) { return nil, errNotOpen }); !errors.Is(err, errNotOpen) {
-		return err
-	}
-	return nil
+	open, err := pool.JoinOpen(a.opener)
+	a.use(open)
+	return err
 }
 
 // resolveSite replaces the placeholders of the site, and applies its default.
@@ -233,7 +239,7 @@ func (a *App) Start() error {
 		}
 	}
 	if a.events.sender != nil {
-		a.events.sender.Start(a.state.Load().book)
+		a.events.sender.Start(a.store.Load().Book)
 	}
 	a.logSummary()
 	return nil
@@ -251,13 +257,23 @@ func (a *App) logSummary() {
 
 // openStore opens the store, unless another configuration has it open.
 func (a *App) openStore() error {
-	if a.state.Load() == nil {
-		return a.join(func() (caddy.Destructor, error) { return openState(a.opener) })
+	if open := a.store.Load(); open != nil {
+		if !open.HasSettings(a.opener) {
+			a.log.Warn("store settings changed; restart to apply them", zap.String("store", a.opener.Key()))
+		}
+		return nil
 	}
-	if a.state.Load().settings != a.opener.Settings() {
-		a.log.Warn("store settings changed; restart to apply them", zap.String("store", a.pooled))
+	open, err := pool.Join(a.opener, newEmitter)
+	a.use(open)
+	return err
+}
+
+// use makes an open store that of this app.
+func (a *App) use(open *pool.Store) {
+	if open != nil {
+		a.book.Store(open.Book.Renamed(a.policy.Names))
+		a.store.Store(open)
 	}
-	return nil
 }
 
 // Stop keeps the store open for requests in flight. Cleanup releases it.
@@ -270,35 +286,19 @@ func (a *App) Stop() error {
 // Cleanup releases the store. It is closed when no configuration uses it.
 func (a *App) Cleanup() error {
 	defer delist(a) // the last events of the store use this configuration
-	a.ended.Store(true)
-	if a.pooled == "" {
+	again := a.ended.Swap(true)
+	open := a.store.Load()
+	if open == nil || again {
 		return nil
 	}
 	a.gate.Wait() // for settlements, before the store is closed
-	_, err := states.Delete(a.pooled)
-	a.pooled = ""
-	return err
-}
-
-// join makes this app a user of the pooled state. If there is none, it calls
-// open. Caddy loads one configuration at a time.
-func (a *App) join(open caddy.Constructor) error {
-	key := a.opener.Key()
-	value, _, err := states.LoadOrNew(key, open)
-	if err != nil {
-		return err
-	}
-	a.pooled = key
-	opened := value.(*state)
-	a.book.Store(opened.book.Renamed(a.policy.Names))
-	a.state.Store(opened)
-	return nil
+	return open.Leave()
 }
 
 // opened returns the open store, or why there is none. A request that
 // outlives the app still uses its store, which may be closed.
-func (a *App) opened() (*state, error) {
-	s := a.state.Load()
+func (a *App) opened() (*pool.Store, error) {
+	s := a.store.Load()
 	switch {
 	case s != nil:
 		return s, nil
@@ -310,10 +310,10 @@ func (a *App) opened() (*state, error) {
 
 // clock is the clock of the store: several gates share one.
 func (a *App) clock() store.Clock {
-	if s := a.state.Load(); s != nil {
-		return s.clock
+	if s := a.store.Load(); s != nil {
+		return s.Clock
 	}
-	return localClock{}
+	return pool.LocalClock{}
 }
 
 func (a *App) now() time.Time                  { return a.clock().Now() }

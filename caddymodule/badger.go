@@ -13,9 +13,13 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/block"
 	"github.com/caddy-tollgate/tollgate/internal/login"
+	"github.com/caddy-tollgate/tollgate/internal/metrics"
+	"github.com/caddy-tollgate/tollgate/internal/pool"
 	"github.com/caddy-tollgate/tollgate/internal/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
+
+func init() { caddy.RegisterModule((*BadgerStore)(nil)) }
 
 // BadgerStore keeps accounts, keys and counts in an embedded Badger
 // database: one directory, used by one process.
@@ -67,35 +71,35 @@ func resolved(path string) string {
 	return filepath.Join(resolved(parent), filepath.Base(path))
 }
 
-// Key implements StoreOpener.
+// Key implements pool.Opener.
 func (b *BadgerStore) Key() string { return "badger:" + b.directory }
 
-// Settings implements StoreOpener.
+// Settings implements pool.Opener.
 func (b *BadgerStore) Settings() any { return b.Sync }
 
-// Open implements StoreOpener. A configuration that ends may still lock the
+// Open implements pool.Opener. A configuration that ends may still lock the
 // directory for a moment, so Open retries. The store outlives the
 // configuration, so its logger is the process's. Login attempts are limited
 // in memory, with the store as the journal.
-func (b *BadgerStore) Open() (Backend, error) {
+func (b *BadgerStore) Open() (pool.Backend, error) {
 	const timeout, pause = 2 * time.Second, 50 * time.Millisecond
-	o := badgerstore.Options{Sync: b.Sync, Logger: ProcessLog("tollgate.store"), Committed: Committed}
+	o := badgerstore.Options{Sync: b.Sync, Logger: pool.ProcessLog("tollgate.store"), Committed: metrics.Committed}
 	s, err := badgerstore.Open(b.directory, o)
 	for waited := time.Duration(0); errors.Is(err, badgerstore.ErrInUse) && waited < timeout; waited += pause {
 		time.Sleep(pause)
 		s, err = badgerstore.Open(b.directory, o)
 	}
 	if err != nil {
-		return Backend{}, err
+		return pool.Backend{}, err
 	}
 	attempts := login.NewMemory(time.Now, s)
 	err = attempts.Restore(context.Background())
-	return Backend{Engine: s, Limiter: login.New(attempts), Close: s.Close}, err
+	return pool.Backend{Engine: s, Limiter: login.New(attempts), Close: s.Close}, err
 }
 
-// Restore implements StoreOpener.
+// Restore implements pool.Opener.
 func (b *BadgerStore) Restore(_ context.Context, pieces iter.Seq2[book.Piece, error]) error {
-	return badgerstore.Restore(b.directory, badgerstore.Options{Logger: ProcessLog("tollgate.store")}, pieces)
+	return badgerstore.Restore(b.directory, badgerstore.Options{Logger: pool.ProcessLog("tollgate.store")}, pieces)
 }
 
 // UnmarshalCaddyfile parses the store's part of the option store:
@@ -115,5 +119,5 @@ func (b *BadgerStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 var (
 	_ caddy.Provisioner     = (*BadgerStore)(nil)
 	_ caddyfile.Unmarshaler = (*BadgerStore)(nil)
-	_ StoreOpener           = (*BadgerStore)(nil)
+	_ pool.Opener           = (*BadgerStore)(nil)
 )

@@ -2,96 +2,50 @@ package caddymodule
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"net/http"
-	"strings"
+	"errors"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
-	"github.com/spf13/cobra"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
-	"github.com/caddy-tollgate/tollgate/internal/feature"
-	"github.com/caddy-tollgate/tollgate/internal/misuse"
-	"github.com/caddy-tollgate/tollgate/internal/terminal"
+	"github.com/caddy-tollgate/tollgate/internal/command"
+	"github.com/caddy-tollgate/tollgate/internal/feature/backup"
+	"github.com/caddy-tollgate/tollgate/internal/feature/check"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/site"
 )
 
-// command is "caddy tollgate".
-func command() caddycmd.Command {
-	return caddycmd.Command{
-		Name:  "tollgate",
-		Usage: "<command> [--address <interface>] [--json]",
-		Short: "Administers the accounts, limits, keys and counts of a gate",
-		Long: `
-Talks to the admin endpoint of a running Caddy whose configuration has the
-global option tollgate. --address is its address, as for the command reload,
-if it is not the default. Write Unix sockets as unix//path. Only restore talks
-to no Caddy: it writes to the store of a configuration file.
-
-Prints tables, or the documents of the control API with --json. Prints errors
-to standard error, and exits with status 1. Exits with status 2 if the command
-line is invalid.`,
-		CobraFunc: func(c *cobra.Command) {
-			c.AddCommand(terminal.Manpage())
-			cli.Add(c, AdminClient, feature.Commands)
-			c.AddCommand(backupCommand(), restoreCommand(), checkCommand())
-			ExitOnMisuse(c)
-		},
-	}
+func init() {
+	caddycmd.RegisterCommand(command.New(backup.Command(command.AdminClient), backup.RestoreCommand(storeOf), check.Command(command.AdminClient, checkFile)))
 }
 
-// AdminClient returns a client of the gate of another process, over Caddy's
-// admin endpoint. The address is in Caddy's notation, or a URL, or empty for
-// the default.
-func AdminClient(address string) (*client.Client, error) {
-	address, err := caddycmd.DetermineAdminAPIAddress(strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/"), nil, "", "")
+// storeOf provisions the store of a configuration, and nothing else of it.
+func storeOf(config, adapter string) (to backup.Target, release func(), err error) {
+	app := new(App)
+	if _, err := command.ReadConfig(config, adapter, app); err != nil {
+		return nil, nil, err
+	}
+	if app.StoreRaw == nil {
+		return nil, nil, errors.New("the global option tollgate has no store")
+	}
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	opener, err := app.loadStore(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("finding the admin endpoint: %w", err)
+		cancel()
+		return nil, nil, err
 	}
-	parsed, err := caddy.ParseNetworkAddress(address)
-	if err != nil || parsed.PortRangeSize() > 1 || (parsed.StartPort == 0 && !parsed.IsUnixNetwork()) {
-		return nil, notAdmin(address)
-	}
-	// On a socket, the endpoint accepts no other host. The address of a socket
-	// can end with its permissions.
-	base, origin := "http://127.0.0.1", ""
-	endpoint, _, _ := strings.Cut(parsed.Host, "|")
-	if !parsed.IsUnixNetwork() {
-		endpoint = parsed.JoinHostPort(0)
-		base = "http://" + endpoint
-		origin = base
-	}
-	t := &adminTransport{origin: origin}
-	t.DisableKeepAlives = true
-	t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, parsed.Network, endpoint)
-	}
-	gate, err := client.New(base, "", client.WithTransport(t))
+	return opener, cancel, nil
+}
+
+// checkFile compiles the policy of a configuration, and finds what cannot work.
+func checkFile(config, adapter string) (*policy.Policy, []string, error) {
+	app := new(App)
+	servers, err := command.ReadConfig(config, adapter, app)
 	if err != nil {
-		return nil, notAdmin(address)
+		return nil, nil, err
 	}
-	return gate, nil
-}
-
-// notAdmin returns the error for an address that cannot be one.
-func notAdmin(address string) error {
-	return misuse.Errorf("%q is not the address of an admin endpoint, such as localhost:2019 or unix//run/caddy.sock", address)
-}
-
-// adminTransport sends requests to an admin endpoint. Over TCP, the endpoint
-// requires an Origin header.
-type adminTransport struct {
-	http.Transport
-	origin string
-}
-
-// RoundTrip implements http.RoundTripper.
-func (t *adminTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if t.origin != "" {
-		r = r.Clone(r.Context())
-		r.Header.Set("Origin", t.origin)
+	compiled, err := app.check(true)
+	if err != nil {
+		return nil, nil, err
 	}
-	return t.Transport.RoundTrip(r)
+	return compiled, append(site.Check(servers, compiled.Guard), check.Doubts(compiled)...), nil
 }

@@ -109,7 +109,7 @@ func TestMistakesInJSON(t *testing.T) {
 		"unknown field":       {`"refund":"server_errors"`, `"refunds":"x"`, "refunds"},
 		"unknown store field": {`"sync":true`, `"sink":true`, "sink"},
 		"unknown store":       {`"module":"badger"`, `"module":"paper"`, `store: unknown store "paper": use badger, other, test`},
-		"another module":      {`"module":"badger"`, `"module":"other"`, "store: the module tollgate.stores.other is not a caddymodule.StoreOpener"},
+		"another module":      {`"module":"badger"`, `"module":"other"`, "store: the module tollgate.stores.other is not a store"},
 		"no store":            {`"store":{"module":"badger","directory":"DIR","sync":true},`, ``, "store: required"},
 		"no directory":        {`"directory":"DIR",`, ``, "directory: required"},
 		"secret":              {`"secret":"0123456789abcdef0123456789abcdef"`, `"secret":"short"`, "at least 32"},

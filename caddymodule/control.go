@@ -21,6 +21,13 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
 
+func init() {
+	caddy.RegisterModule((*Control)(nil))
+	httpcaddyfile.RegisterHandlerDirective("tollgate_control", parseControl)
+	// Among the directives that answer requests, because it answers all.
+	httpcaddyfile.RegisterDirectiveOrder("tollgate_control", httpcaddyfile.Before, "respond")
+}
+
 // Control serves the control API below /tollgate/ to applications that send
 // the secret of the app tollgate as a Bearer token. Only GET and HEAD of
 // /tollgate/health/live, /tollgate/health/ready and /tollgate/jwks.json need
@@ -87,8 +94,8 @@ func (b controlBackend) Watched() (webhook, backup bool) {
 
 // Follow implements admin.Backend.
 func (b controlBackend) Follow() {
-	if s := b.state.Load(); s != nil {
-		s.emitter.Follow()
+	if s := b.store.Load(); s != nil {
+		s.Emitter.Follow()
 	}
 }
 

@@ -11,8 +11,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"go.uber.org/zap"
 
+	"github.com/caddy-tollgate/tollgate/internal/feature/check"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/metrics"
 	"github.com/caddy-tollgate/tollgate/internal/outage"
+	"github.com/caddy-tollgate/tollgate/internal/pool"
+	"github.com/caddy-tollgate/tollgate/internal/site"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
@@ -46,7 +50,7 @@ func (a *App) provisionEvents(ctx caddy.Context) (err error) {
 	}
 	if w := a.Webhook; w != nil {
 		a.events.sender, err = event.NewSender(event.SenderOptions{
-			URL: w.URL, Key: w.key, Count: countDelivery, Now: a.now, Logger: a.log.Named("webhook"),
+			URL: w.URL, Key: w.key, Count: metrics.CountDelivery, Now: a.now, Logger: a.log.Named("webhook"),
 		})
 		if err != nil {
 			return err
@@ -61,7 +65,7 @@ func (a *App) provisionEvents(ctx caddy.Context) (err error) {
 		case a.events.notices <- func() { bus.Emit(ctx, kind, data) }:
 			full.Worked()
 		default:
-			eventsDropped.Inc()
+			metrics.EventsDropped.Inc()
 			full.Failed(slog.String("type", kind))
 		}
 	}
@@ -72,7 +76,7 @@ func (a *App) provisionEvents(ctx caddy.Context) (err error) {
 // and passes new events to the one in force.
 func newEmitter(b *book.Book, clock store.Clock) *event.Emitter {
 	return event.NewEmitter(event.EmitterOptions{
-		Store: b, Now: clock.Now, Dropped: func(n int) { countDelivery(event.Dropped, n) }, Logger: ProcessLog("tollgate.event"),
+		Store: b, Now: clock.Now, Dropped: func(n int) { metrics.CountDelivery(event.Dropped, n) }, Logger: pool.ProcessLog("tollgate.event"),
 		Queued: func(kind string) bool {
 			app := current()
 			return app != nil && app.Webhook.wants(kind)
@@ -99,10 +103,10 @@ func (a *App) notify(ctx caddy.Context) (*caddyevents.App, error) {
 	return bus, bus.On("started", onStart(func() {
 		a.events.runs.Store(true)
 		go a.events.run(ctx)
-		for _, finding := range a.checkRunning(ctx) {
+		for _, finding := range site.CheckRunning(ctx, a.policy.Guard) {
 			a.log.Warn("the configuration probably has a mistake", zap.String("finding", finding))
 		}
-		go a.compare(ctx)
+		go check.Compare(ctx, a.policy, a.book.Load(), a.now(), a.log)
 	}))
 }
 

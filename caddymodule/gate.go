@@ -5,12 +5,22 @@ import (
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/internal/metrics"
 )
+
+func init() {
+	caddy.RegisterModule((*Gate)(nil))
+	httpcaddyfile.RegisterDirective("tollgate", parseGate)
+	// After all directives that rewrite a request, so that the gate checks
+	// what the upstream gets, and before all that answer it.
+	httpcaddyfile.RegisterDirectiveOrder("tollgate", httpcaddyfile.Before, "request_header")
+}
 
 // Gate is the handler in front of an API. It checks path, token, plan and
 // limits of each request, and passes admitted requests to the next handler.
@@ -74,7 +84,7 @@ func addCall(fields *caddyhttp.ExtraLogFields, repl *caddy.Replacer) {
 }
 
 // server implements gate.Server with Caddy.
-type server struct{ *meter }
+type server struct{ *metrics.Meter }
 
 // Identity implements gate.Server.
 func (server) Identity(r *http.Request, placeholder string) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin/health"
+	"github.com/caddy-tollgate/tollgate/internal/pool"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
@@ -46,6 +47,15 @@ func current() *App {
 	return nil
 }
 
+// storeInForce is for the metrics of the store.
+func storeInForce() (open *pool.Store, webhook bool) {
+	app := current()
+	if app == nil {
+		return nil, false
+	}
+	return app.store.Load(), app.Webhook != nil
+}
+
 // stopping marks the app as stopping, and returns since when it is.
 func (a *App) stopping() time.Time {
 	a.stopped.CompareAndSwap(nil, new(time.Now()))
@@ -57,8 +67,8 @@ func (a *App) stopping() time.Time {
 // checks whether the process exits.
 func (a *App) readiness() api.Readiness {
 	r := health.Report(store.ErrOpening, a.began)
-	if s := a.state.Load(); s != nil {
-		r = s.health.Readiness()
+	if s := a.store.Load(); s != nil {
+		r = s.Health.Readiness()
 	}
 	r.Mode = string(a.policy.Mode) // the monitor outlives a configuration
 	fail := func(message string) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
+	"github.com/caddy-tollgate/tollgate/internal/metrics"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
@@ -19,29 +20,29 @@ func (r reporter) Refused(account string, endpoint *policy.Endpoint, code string
 	if endpoint != nil {
 		row.Endpoint = endpoint.ID
 	}
-	if s := r.state.Load(); s != nil {
-		s.refused.Add(row)
+	if s := r.store.Load(); s != nil {
+		s.Refused.Add(row)
 		return
 	}
-	refusedDropped.Inc()
+	metrics.RefusedDropped.Inc()
 }
 
 // Reached implements gate.Reporter.
 func (r reporter) Reached(quota store.Quota) {
 	quota.Oldest = r.policy.Names.Endpoints.Oldest(quota.Endpoint)
-	if s := r.state.Load(); s != nil {
-		s.emitter.Reached(event.Quota(quota))
+	if s := r.store.Load(); s != nil {
+		s.Emitter.Reached(event.Quota(quota))
 	}
 }
 
 // flushReports writes the refused calls that are in memory to the store, so
 // that ListRefused has all calls that this gate refused before.
 func (a *App) flushReports(ctx context.Context) error {
-	s := a.state.Load()
+	s := a.store.Load()
 	if s == nil {
 		return store.ErrOpening
 	}
-	return s.refused.Flush(ctx)
+	return s.Refused.Flush(ctx)
 }
 
 // Interface guards.

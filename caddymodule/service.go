@@ -7,11 +7,14 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/block"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
+	"github.com/caddy-tollgate/tollgate/internal/pool"
+	"github.com/caddy-tollgate/tollgate/internal/site"
 )
 
 // This file is for a service that is a Caddy handler behind the gate, in the
@@ -32,7 +35,7 @@ func Configured(ctx caddy.Context) (*App, error) {
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		a.AtStart(func() error {
 			for _, listen := range server.Listen {
-				claimAddress(ctx, listen)
+				site.ClaimAddress(ctx, listen, ProcessLog("tollgate"))
 			}
 			return nil
 		})
@@ -43,6 +46,10 @@ func Configured(ctx caddy.Context) (*App, error) {
 // Resolve replaces the placeholders of an option. An error names the one without a
 // value, and no other part of the option, which can be a secret.
 func Resolve(option string) (string, error) { return block.Resolve(option, "", nil) }
+
+// ProcessLog returns a logger for what outlives a configuration: it logs to the
+// default log of the configuration in force.
+func ProcessLog(name string) *zap.Logger { return pool.ProcessLog(name) }
 
 // AtStart adds a function that Start calls once the store is open. If the
 // function fails, Caddy keeps the running configuration. Call AtStart in

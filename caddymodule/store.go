@@ -1,56 +1,15 @@
 package caddymodule
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-tollgate/tollgate/internal/login"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
-	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/pool"
 )
-
-// StoreOpener is a module in the namespace tollgate.stores. The package
-// store/storetest tests the engines of the stores that it opens.
-type StoreOpener interface {
-	// Key identifies the data. Configurations with the same key share one
-	// open store, even if their settings differ. All stores share one pool,
-	// so a key begins with the name of the store, for example
-	// "badger:/var/lib/tollgate".
-	Key() string
-
-	// Settings returns how the store is used, as a comparable value.
-	Settings() any
-
-	// Open opens the store. If it fails with something still open, it
-	// returns a Backend that has Close.
-	Open() (Backend, error)
-
-	// Restore writes what was dumped to a store that has no data and that
-	// no gate uses. The errors include store.ErrNotEmpty and store.ErrInUse.
-	// If it fails after it has begun to write, gates refuse the store.
-	Restore(ctx context.Context, pieces iter.Seq2[book.Piece, error]) error
-}
-
-// Backend is an open store and the login limiter that belongs to it.
-type Backend struct {
-	// Engine keeps what the gate knows. Required.
-	Engine book.Engine
-
-	// Limiter limits login attempts. nil limits them in memory, for this
-	// process, until it ends.
-	Limiter *login.Limiter
-
-	// Close closes the store and the limiter, when no configuration uses
-	// them. nil if there is nothing to close. After an error that wraps
-	// store.ErrNotClosed, it is called again before the next Open and
-	// when the process exits.
-	Close func() error
-}
 
 const storeNamespace = "tollgate.stores"
 
@@ -70,7 +29,7 @@ func checkStore(name string) error {
 }
 
 // loadStore provisions the store of a configuration.
-func (a *App) loadStore(ctx caddy.Context) (StoreOpener, error) {
+func (a *App) loadStore(ctx caddy.Context) (pool.Opener, error) {
 	var named struct{ Module string }
 	if err := json.Unmarshal(a.StoreRaw, &named); err != nil {
 		return nil, fmt.Errorf("reading the store: %w", err)
@@ -82,9 +41,9 @@ func (a *App) loadStore(ctx caddy.Context) (StoreOpener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the store: %w", err)
 	}
-	opener, ok := module.(StoreOpener)
+	opener, ok := module.(pool.Opener)
 	if !ok {
-		return nil, mistake("store", "the module %s.%s is not a caddymodule.StoreOpener", storeNamespace, named.Module)
+		return nil, mistake("store", "the module %s.%s is not a store", storeNamespace, named.Module)
 	}
 	return opener, nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/internal/pool"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
@@ -111,17 +111,17 @@ func (m *testStoreModule) Restore(_ context.Context, pieces iter.Seq2[book.Piece
 	return badgerstore.Restore(found.(*testStore).dir, badgerstore.Options{}, pieces)
 }
 
-func (m *testStoreModule) Open() (caddymodule.Backend, error) {
+func (m *testStoreModule) Open() (pool.Backend, error) {
 	found, _ := testStores.Load(m.Name)
 	test := found.(*testStore)
 	if test.opening != nil {
 		if err := test.opening(); err != nil {
-			return caddymodule.Backend{}, err
+			return pool.Backend{}, err
 		}
 	}
 	opened, err := badgerstore.Open(test.dir, badgerstore.Options{})
 	if err != nil {
-		return caddymodule.Backend{}, err
+		return pool.Backend{}, err
 	}
-	return caddymodule.Backend{Engine: openTestStore{opened, test}, Close: opened.Close}, nil
+	return pool.Backend{Engine: openTestStore{opened, test}, Close: opened.Close}, nil
 }

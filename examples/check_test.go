@@ -17,9 +17,9 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/command"
 )
 
 // TestCheckShipped: caddy tollgate check finds nothing in a shipped file if all
@@ -74,7 +74,7 @@ func gateOf(t *testing.T, dir string, configuration []byte) (gate *client.Client
 			t.Error(err)
 		}
 	})
-	gate, err = caddymodule.AdminClient(admin)
+	gate, err = command.AdminClient(admin)
 	must(t, err)
 	return gate, admin
 }

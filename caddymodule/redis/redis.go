@@ -18,10 +18,12 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule"
+	_ "github.com/caddy-tollgate/tollgate/caddymodule" // the app that uses the store
 	"github.com/caddy-tollgate/tollgate/internal/block"
 	"github.com/caddy-tollgate/tollgate/internal/login"
+	"github.com/caddy-tollgate/tollgate/internal/metrics"
 	"github.com/caddy-tollgate/tollgate/internal/outage"
+	"github.com/caddy-tollgate/tollgate/internal/pool"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/redisstore"
 )
@@ -128,34 +130,34 @@ func resolveURL(text string) (string, error) {
 	return user + rest, err
 }
 
-// Key implements caddymodule.StoreOpener.
+// Key implements pool.Opener.
 func (r *Store) Key() string { return r.options.Name() }
 
-// Settings implements caddymodule.StoreOpener.
+// Settings implements pool.Opener.
 func (r *Store) Settings() any {
 	o := r.options
 	o.Prefix = "" // it is a part of Key
 	return fmt.Sprintf("%+v", o)
 }
 
-// Open implements caddymodule.StoreOpener. It does not wait for the server: a gate whose
+// Open implements pool.Opener. It does not wait for the server: a gate whose
 // server is down starts, and is not ready.
-func (r *Store) Open() (caddymodule.Backend, error) {
+func (r *Store) Open() (pool.Backend, error) {
 	o := r.options
-	o.Logger = outage.Logger(caddymodule.ProcessLog("tollgate.store"))
-	o.Committed = caddymodule.Committed
+	o.Logger = outage.Logger(pool.ProcessLog("tollgate.store"))
+	o.Committed = metrics.Committed
 	s, err := redisstore.Open(o)
 	if err != nil {
-		return caddymodule.Backend{}, err
+		return pool.Backend{}, err
 	}
 	failures := outage.New(o.Logger, slog.LevelError, "asking redis about login attempts")
-	return caddymodule.Backend{Engine: s, Limiter: login.NewShared(s.Attempts(), s.Timeout(), failures), Close: s.Close}, nil
+	return pool.Backend{Engine: s, Limiter: login.NewShared(s.Attempts(), s.Timeout(), failures), Close: s.Close}, nil
 }
 
-// Restore implements caddymodule.StoreOpener.
+// Restore implements pool.Opener.
 func (r *Store) Restore(ctx context.Context, pieces iter.Seq2[book.Piece, error]) error {
 	o := r.options
-	o.Logger = outage.Logger(caddymodule.ProcessLog("tollgate.store"))
+	o.Logger = outage.Logger(pool.ProcessLog("tollgate.store"))
 	return redisstore.Restore(ctx, o, pieces)
 }
 
@@ -206,7 +208,7 @@ func (r *Store) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // Interface guards.
 var (
-	_ caddy.Provisioner       = (*Store)(nil)
-	_ caddyfile.Unmarshaler   = (*Store)(nil)
-	_ caddymodule.StoreOpener = (*Store)(nil)
+	_ caddy.Provisioner     = (*Store)(nil)
+	_ caddyfile.Unmarshaler = (*Store)(nil)
+	_ pool.Opener           = (*Store)(nil)
 )

@@ -12,6 +12,11 @@ func MethodNotAllowed(allow string) *Error {
 	return New(http.StatusMethodNotAllowed, "method_not_allowed", "This path does not allow the method. Allowed: "+allow+".").WithHeader("Allow", allow)
 }
 
+// Unavailable refuses a request that can succeed some seconds later.
+func Unavailable(message string) *Error {
+	return New(http.StatusServiceUnavailable, "unavailable", message).WithHeader("Retry-After", "5")
+}
+
 // Mux serves mux, and refuses requests without a handler in the shape of
 // this package: with 405 and Allow if the path has other methods, else with
 // 404. A path that ServeMux would redirect to its clean form is 404 too.

@@ -5,13 +5,13 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/command"
 	"github.com/caddy-tollgate/tollgate/upstream/cli"
 )
 
-// command is "caddy upstream".
-func command() caddycmd.Command {
+// upstreamCommand is "caddy upstream".
+func upstreamCommand() caddycmd.Command {
 	return caddycmd.Command{
 		Name:  "upstream",
 		Usage: "<command> [--data <directory>]",
@@ -29,7 +29,7 @@ Prints errors to standard error, and exits with status 1. Exits with status 2
 if the command line is invalid.`,
 		CobraFunc: func(c *cobra.Command) {
 			cli.Add(c, cli.Gate{Flags: flags, Connect: connect})
-			caddymodule.ExitOnMisuse(c)
+			command.ExitOnMisuse(c)
 		},
 	}
 }
@@ -39,5 +39,5 @@ func flags(c *cobra.Command) {
 }
 
 func connect(c *cobra.Command) (*client.Client, error) {
-	return caddymodule.AdminClient(c.Flag("address").Value.String())
+	return command.AdminClient(c.Flag("address").Value.String())
 }

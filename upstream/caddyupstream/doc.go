@@ -18,5 +18,5 @@ func init() {
 	httpcaddyfile.RegisterHandlerDirective("tollgate_upstream", parse)
 	// Among the directives that answer requests, because it answers all.
 	httpcaddyfile.RegisterDirectiveOrder("tollgate_upstream", httpcaddyfile.Before, "respond")
-	caddycmd.RegisterCommand(command())
+	caddycmd.RegisterCommand(upstreamCommand())
 }

@@ -1,4 +1,4 @@
-package caddymodule
+package pool
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/internal/metrics"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
@@ -21,25 +22,24 @@ const (
 	figuresTimeout = time.Second
 )
 
-// storeGauges collects the metrics of the store of the configuration in
-// force. It asks the store when the metrics are read.
-type storeGauges struct{}
-
-var (
-	storeWorks   = describe("store_works", "Whether the store works: 1 or 0. It is 0 also while the store is being opened.")
-	webhookQueue = describe("webhook_queue", "Events that wait for delivery to the webhook.")
-	webhookWait  = describe("webhook_oldest_seconds", "How long the oldest of these events has waited, 0 without one or without a webhook.")
-	lastBackup   = describe("backup_last_success_timestamp_seconds", "When a backup of the store last succeeded, 0 if none did.")
-	accounts     = describe("accounts", "Accounts in the store.")
-	liveKeys     = describe("live_keys", "API keys and login tokens that are neither revoked nor expired. It can be some minutes old.")
-)
-
-func describe(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc(prometheus.BuildFQName(namespace, subsystem, name), help, nil, nil)
+// Gauges collects the metrics of the store of the configuration in force. It
+// asks the store when the metrics are read.
+type Gauges struct {
+	// InForce returns the open store or nil, and whether there is a webhook.
+	InForce func() (open *Store, webhook bool)
 }
 
+var (
+	storeWorks   = metrics.Describe("store_works", "Whether the store works: 1 or 0. It is 0 also while the store is being opened.")
+	webhookQueue = metrics.Describe("webhook_queue", "Events that wait for delivery to the webhook.")
+	webhookWait  = metrics.Describe("webhook_oldest_seconds", "How long the oldest of these events has waited, 0 without one or without a webhook.")
+	lastBackup   = metrics.Describe("backup_last_success_timestamp_seconds", "When a backup of the store last succeeded, 0 if none did.")
+	accounts     = metrics.Describe("accounts", "Accounts in the store.")
+	liveKeys     = metrics.Describe("live_keys", "API keys and login tokens that are neither revoked nor expired. It can be some minutes old.")
+)
+
 // Describe implements prometheus.Collector.
-func (storeGauges) Describe(to chan<- *prometheus.Desc) {
+func (Gauges) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{storeWorks, webhookQueue, webhookWait, lastBackup, accounts, liveKeys} {
 		to <- desc
 	}
@@ -47,21 +47,17 @@ func (storeGauges) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. Numbers that the store does not
 // return in time are left out.
-func (storeGauges) Collect(to chan<- prometheus.Metric) {
+func (g Gauges) Collect(to chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
 	}
-	var open *state
-	app := current()
-	if app != nil {
-		open = app.state.Load()
-	}
-	if open == nil || open.health.Readiness().Status != api.Ready {
+	open, webhook := g.InForce()
+	if open == nil || open.Health.Readiness().Status != api.Ready {
 		gauge(storeWorks, 0)
 		return
 	}
 	gauge(storeWorks, 1)
-	now, err := open.figures.read(open.book)
+	now, err := open.figures.read(open.Book)
 	if err != nil {
 		return
 	}
@@ -69,8 +65,8 @@ func (storeGauges) Collect(to chan<- prometheus.Metric) {
 	gauge(accounts, float64(now.totals.Accounts))
 	gauge(liveKeys, float64(now.totals.LiveKeys))
 	wait, backup := 0.0, 0.0
-	if app.Webhook != nil && !now.oldest.IsZero() {
-		wait = max(0, open.clock.Since(now.oldest).Seconds())
+	if webhook && !now.oldest.IsZero() {
+		wait = max(0, open.Clock.Since(now.oldest).Seconds())
 	}
 	if !now.backup.IsZero() {
 		backup = float64(now.backup.Unix())

@@ -1,4 +1,4 @@
-package caddymodule
+package site
 
 import (
 	"os"
@@ -11,9 +11,9 @@ import (
 // Caddy answers 200, and logs all headers.
 const otherHostsVariable = "TOLLGATE_OTHER_HOSTS"
 
-// setOtherHosts sets it for a Caddyfile, which cannot take the host out of an
+// SetOtherHosts sets it for a Caddyfile, which cannot take the host out of an
 // address by itself.
-func setOtherHosts() {
+func SetOtherHosts() {
 	if address := os.Getenv("TOLLGATE_ADDRESS"); address != "" && os.Getenv(otherHostsVariable) == "" {
 		_ = os.Setenv(otherHostsVariable, otherHosts(address)) // these names and values are valid
 	}

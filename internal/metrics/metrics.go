@@ -1,10 +1,15 @@
-package caddymodule
+// Package metrics has the metrics of the gate for Prometheus.
+//
+// They count from the start of the process. Caddy makes a new registry for each
+// configuration, so a counter per registry would start at zero at each reload.
+// Labels are endpoints, outcomes and modes, never accounts, keys, paths or
+// addresses.
+package metrics
 
 import (
 	"errors"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -12,10 +17,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
 
-// The metrics count from the start of the process. Caddy makes a new registry
-// for each configuration, so a counter per registry would start at zero at
-// each reload. Labels are endpoints, outcomes and modes, never accounts, keys,
-// paths or addresses.
 var (
 	requests = counters("requests_total",
 		"Requests that the gate decided about, by endpoint, mode and outcome. The endpoint is empty if the request has none.",
@@ -23,9 +24,11 @@ var (
 	logins     = counters("logins_total", "Login attempts, by outcome.", "outcome")
 	deliveries = counters("webhook_deliveries_total", "Attempts to deliver an event to the webhook, and events that were given up, by outcome.", "outcome")
 
-	refusedDropped = counter("refused_dropped_total",
+	// RefusedDropped counts refused calls that no list has.
+	RefusedDropped = counter("refused_dropped_total",
 		"Refused calls that the list of refused calls will never have, because no store was open, or because the store failed until it was closed.")
-	eventsDropped = counter("events_dropped_total", "Events that the handlers of Caddy's app events did not get, because they are too slow.")
+	// EventsDropped counts events that Caddy's event handlers miss.
+	EventsDropped = counter("events_dropped_total", "Events that the handlers of Caddy's app events did not get, because they are too slow.")
 
 	decisionSeconds = histogram("decision_seconds", "The time from a metered request to the decision to pass or to refuse it.",
 		prometheus.ExponentialBuckets(1e-6, 4, 12)) // to 4 s
@@ -55,35 +58,42 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: buckets})
 }
 
-// countDelivery counts n deliveries to the webhook: attempts that were
+// Describe returns the description of a gauge that is read from elsewhere.
+func Describe(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, subsystem, name), help, nil, nil)
+}
+
+// CountDelivery counts n deliveries to the webhook: attempts that were
 // "delivered" or "failed", and events that were given up: "expired" after 24
 // hours, or "dropped" because too many waited or the store did not take them.
-func countDelivery(outcome string, n int) { deliveries.WithLabelValues(outcome).Add(float64(n)) }
+func CountDelivery(outcome string, n int) { deliveries.WithLabelValues(outcome).Add(float64(n)) }
 
-// Committed measures a group of calls that a store committed. It is for modules
-// in the namespace tollgate.stores.
+// Committed measures a group of calls that a store committed.
 func Committed(took time.Duration, calls int) {
 	commitSeconds.Observe(took.Seconds())
 	commitCalls.Observe(float64(calls))
 }
 
-// meter counts what one gate decides. It resolves the labels once.
-type meter struct {
+// Meter counts what one gate decides. It resolves the labels once. It has the
+// methods of gate.Server that count.
+type Meter struct {
 	none      [outcome.Calls]prometheus.Counter
 	endpoints [][outcome.Calls]prometheus.Counter // by Endpoint.Index
 	logins    [outcome.Logins]prometheus.Counter
 }
 
-func newMeter(ctx caddy.Context, p *policy.Policy) (*meter, error) {
+// New returns the meter of a configuration, and registers all metrics and those
+// of its store.
+func New(registry prometheus.Registerer, p *policy.Policy, store prometheus.Collector) (*Meter, error) {
 	for _, collector := range []prometheus.Collector{
-		requests, logins, deliveries, refusedDropped, eventsDropped, decisionSeconds, commitSeconds, commitCalls, storeGauges{}, buildInfo,
+		requests, logins, deliveries, RefusedDropped, EventsDropped, decisionSeconds, commitSeconds, commitCalls, store, buildInfo,
 	} {
 		var already prometheus.AlreadyRegisteredError
-		if err := ctx.GetMetricsRegistry().Register(collector); err != nil && !errors.As(err, &already) {
+		if err := registry.Register(collector); err != nil && !errors.As(err, &already) {
 			return nil, err
 		}
 	}
-	m := &meter{endpoints: make([][outcome.Calls]prometheus.Counter, len(p.Endpoints))}
+	m := &Meter{endpoints: make([][outcome.Calls]prometheus.Counter, len(p.Endpoints))}
 	for o := range outcome.Calls {
 		label := outcome.Call(o).String()
 		m.none[o] = requests.WithLabelValues("", string(p.Mode), label)
@@ -100,8 +110,8 @@ func newMeter(ctx caddy.Context, p *policy.Policy) (*meter, error) {
 	return m, nil
 }
 
-// Count implements gate.Server.
-func (m *meter) Count(endpoint *policy.Endpoint, result outcome.Call) {
+// Count counts a request that the gate decided about.
+func (m *Meter) Count(endpoint *policy.Endpoint, result outcome.Call) {
 	if endpoint == nil {
 		m.none[result].Inc()
 		return
@@ -109,8 +119,8 @@ func (m *meter) Count(endpoint *policy.Endpoint, result outcome.Call) {
 	m.endpoints[endpoint.Index][result].Inc()
 }
 
-// CountLogin implements gate.Server.
-func (m *meter) CountLogin(result outcome.Login) { m.logins[result].Inc() }
+// CountLogin counts a login attempt.
+func (m *Meter) CountLogin(result outcome.Login) { m.logins[result].Inc() }
 
-// Decided implements gate.Server.
-func (*meter) Decided(took time.Duration) { decisionSeconds.Observe(took.Seconds()) }
+// Decided measures a decision.
+func (*Meter) Decided(took time.Duration) { decisionSeconds.Observe(took.Seconds()) }

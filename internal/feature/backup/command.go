@@ -1,4 +1,4 @@
-package caddymodule
+package backup
 
 import (
 	"context"
@@ -6,24 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/internal/feature/backup"
+	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/terminal"
 )
 
-func backupCommand() *cobra.Command {
+// Command returns the command that makes a backup of a running gate.
+func Command(connect cli.Connect) *cobra.Command {
 	c := &cobra.Command{
 		Use: "backup <file> [--keep <number>]", Short: "Writes a backup of the running gate's store to a file", Args: misuse.Arguments(1),
 		Long: `
@@ -46,28 +46,28 @@ is verified before.`,
 		switch {
 		case prune && *keep < 1:
 			return misuse.Errorf("invalid --keep %d: at least 1", *keep)
-		case prune && !backup.IsDated(args[0]):
+		case prune && !IsDated(args[0]):
 			return misuse.Errorf("--keep needs a date in the name of the file, such as tollgate-2026-11-23.backup: got %q", args[0])
 		}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		file, err := writeBackup(ctx, c.Flag("address").Value.String(), args[0])
+		file, err := writeFile(ctx, connect, c.Flag("address").Value.String(), args[0])
 		if err != nil {
 			return err
 		}
-		if err := printBackup(c, file, "Backed up", ""); err != nil || !prune {
+		if err := printFile(c, file, "Backed up", ""); err != nil || !prune {
 			return err
 		}
-		return backup.Prune(ctx, args[0], *keep, func(err error) { fmt.Fprintf(c.ErrOrStderr(), "not deleted: %v\n", err) })
+		return Prune(ctx, args[0], *keep, func(err error) { fmt.Fprintf(c.ErrOrStderr(), "not deleted: %v\n", err) })
 	}
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files
 	return c
 }
 
-// writeBackup writes a backup to a new file, and verifies it. Then the gate notes
+// writeFile writes a backup to a new file, and verifies it. Then the gate notes
 // the time.
-func writeBackup(ctx context.Context, address, path string) (file *backup.File, err error) {
-	gate, err := AdminClient(address)
+func writeFile(ctx context.Context, connect cli.Connect, address, path string) (file *File, err error) {
+	gate, err := connect(address)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func writeBackup(ctx context.Context, address, path string) (file *backup.File, 
 		if err = gate.Backup(ctx, draft); err != nil {
 			return err
 		}
-		if file, err = backup.Open(ctx, draft.Name()); err != nil {
+		if file, err = Open(ctx, draft.Name()); err != nil {
 			return fmt.Errorf("verifying the backup: %w", err)
 		}
 		return file.Close()
@@ -89,9 +89,9 @@ func writeBackup(ctx context.Context, address, path string) (file *backup.File, 
 	return file, nil
 }
 
-// printBackup prints what a file has, and to which store it was restored, if
+// printFile prints what a file has, and to which store it was restored, if
 // it was.
-func printBackup(c *cobra.Command, file *backup.File, what, to string) error {
+func printFile(c *cobra.Command, file *File, what, to string) error {
 	out := c.OutOrStdout()
 	if c.Flag("json").Value.String() == "true" {
 		result := map[string]any{"at": file.At, "accounts": file.Accounts, "keys": file.Keys, "rows": file.Rows, "bytes": file.Size}
@@ -116,7 +116,21 @@ func amount(n int64, thing string) string {
 	return humanize.Comma(n) + " " + thing
 }
 
-func restoreCommand() *cobra.Command {
+// Target is a store that is not open.
+type Target interface {
+	// Key is its name.
+	Key() string
+
+	// Restore writes all pieces to the store, which has no data. The errors
+	// include store.ErrNotEmpty and store.ErrInUse.
+	Restore(ctx context.Context, pieces iter.Seq2[book.Piece, error]) error
+}
+
+// FindTarget returns the store of a configuration file.
+type FindTarget func(config, adapter string) (to Target, release func(), err error)
+
+// RestoreCommand returns the command that writes a backup to a store.
+func RestoreCommand(find FindTarget) *cobra.Command {
 	c := &cobra.Command{
 		Use: "restore <file> --config <file> [--adapter <name>]", Short: "Writes a backup to an empty store, while no gate runs on it", Args: misuse.Arguments(1),
 		Long: `
@@ -128,7 +142,7 @@ The restored state is that of the backup: keys that were revoked after it work
 again, and changes after it are undone.`,
 		Example: "caddy tollgate restore tollgate-2026-11-23.backup --config /etc/caddy/Caddyfile",
 	}
-	config, adapter := addConfigFlags(c, "The configuration with the store")
+	config, adapter := cli.ConfigFlags(c, "The configuration with the store")
 	// It hides the flag of the other commands.
 	c.Flags().String("address", "", "")
 	_ = c.Flags().MarkHidden("address") // the flag exists
@@ -138,11 +152,11 @@ again, and changes after it are undone.`,
 		}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		file, to, err := restore(ctx, args[0], *config, *adapter)
+		file, to, err := restore(ctx, args[0], find, *config, *adapter)
 		if err != nil {
 			return err
 		}
-		if err := printBackup(c, file, "Restored", to); err != nil {
+		if err := printFile(c, file, "Restored", to); err != nil {
 			return err
 		}
 		return remind(c.ErrOrStderr(), file.At)
@@ -160,18 +174,18 @@ func remind(w io.Writer, at time.Time) error {
 
 // restore writes a backup to the store of a configuration, and returns the name
 // of the store.
-func restore(ctx context.Context, path, config, adapter string) (file *backup.File, to string, err error) {
-	if file, err = backup.Open(ctx, path); err != nil {
+func restore(ctx context.Context, path string, find FindTarget, config, adapter string) (file *File, to string, err error) {
+	if file, err = Open(ctx, path); err != nil {
 		return nil, "", err
 	}
 	defer file.Close()
-	opener, release, err := storeOf(config, adapter)
+	target, release, err := find(config, adapter)
 	if err != nil {
 		return nil, "", err
 	}
 	defer release()
-	to = opener.Key()
-	if err = opener.Restore(ctx, file.Pieces(ctx)); err == nil {
+	to = target.Key()
+	if err = target.Restore(ctx, file.Pieces(ctx)); err == nil {
 		return file, to, nil
 	}
 	switch {
@@ -183,62 +197,4 @@ func restore(ctx context.Context, path, config, adapter string) (file *backup.Fi
 		err = context.Cause(ctx)
 	}
 	return nil, "", fmt.Errorf("restoring to %s: %w", to, err)
-}
-
-// storeOf provisions the store of a configuration, and nothing else of it.
-func storeOf(config, adapter string) (opener StoreOpener, release func(), err error) {
-	app, err := readApp(config, adapter)
-	if err != nil {
-		return nil, nil, err
-	}
-	if app.StoreRaw == nil {
-		return nil, nil, errors.New("the global option tollgate has no store")
-	}
-	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
-	if opener, err = app.loadStore(ctx); err != nil {
-		cancel()
-		return nil, nil, err
-	}
-	return opener, cancel, nil
-}
-
-// readApp reads the global option of a configuration. From then on, the process
-// logs warnings and errors only: Caddy would log that it loads the configuration.
-func readApp(config, adapter string) (*App, error) {
-	_, log, _ := caddy.BufferedLog()
-	text, _, _, err := caddycmd.LoadConfig(config, adapter)
-	caddy.UnbufferDefaultLogger(log.WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
-	if err != nil {
-		return nil, err
-	}
-	var loaded struct {
-		Apps struct {
-			Tollgate json.RawMessage `json:"tollgate"`
-			HTTP     struct {
-				Servers map[string]siteServer `json:"servers"`
-			} `json:"http"`
-		} `json:"apps"`
-	}
-	if err := json.Unmarshal(text, &loaded); err != nil {
-		return nil, fmt.Errorf("reading the configuration: %w", err)
-	}
-	if loaded.Apps.Tollgate == nil {
-		return nil, errors.New("the configuration has no global option tollgate")
-	}
-	app := new(App)
-	if err := caddy.StrictUnmarshalJSON(loaded.Apps.Tollgate, app); err != nil {
-		return nil, fmt.Errorf("reading the global option tollgate: %w", err)
-	}
-	app.servers = loaded.Apps.HTTP.Servers
-	return app, nil
-}
-
-// addConfigFlags adds the flags of readApp. use says what the file is.
-func addConfigFlags(c *cobra.Command, use string) (config, adapter *string) {
-	config = c.Flags().String("config", "", use)
-	adapter = c.Flags().String("adapter", "", "The adapter of the configuration, such as caddyfile")
-	_ = c.MarkFlagRequired("config") // the flag exists
-	// Its values are files.
-	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault)
-	return config, adapter
 }

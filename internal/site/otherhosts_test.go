@@ -1,4 +1,4 @@
-package caddymodule
+package site
 
 import "testing"
 

@@ -1,4 +1,4 @@
-package caddymodule
+package secret
 
 import (
 	"encoding/base64"
@@ -24,7 +24,7 @@ func TestRandomSecrets(t *testing.T) {
 		strings.Repeat("password", 8):                                        false,
 		strings.Repeat("A", 43):                                              false,
 	} {
-		if got := isRandom(secret); got != want {
+		if got := IsRandom(secret); got != want {
 			t.Errorf("%s: got %t, want %t", secret, got, want)
 		}
 	}

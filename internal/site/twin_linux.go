@@ -1,4 +1,4 @@
-package caddymodule
+package site
 
 import (
 	"context"
@@ -33,9 +33,10 @@ func (c claim) Destruct() error {
 	return nil
 }
 
-// claimAddress claims what a server listens on, until its configuration ends.
-// HTTP/3 has the address of TCP.
-func claimAddress(ctx context.Context, listen string) {
+// ClaimAddress claims what a server listens on, until its configuration ends, and
+// logs other gates that have claimed it. HTTP/3 has the address of TCP. The
+// logger outlives configurations.
+func ClaimAddress(ctx context.Context, listen string, log *zap.Logger) {
 	address, _ := caddy.ParseNetworkAddress(listen) // after an error, without a port
 	for _, one := range address.Expand() {
 		resolved, err := net.ResolveTCPAddr(one.Network, one.JoinHostPort(0))
@@ -47,7 +48,7 @@ func claimAddress(ctx context.Context, listen string) {
 			host = ip.String()
 		}
 		key := port + "/" + host
-		_, _, _ = claims.LoadOrNew(key, func() (caddy.Destructor, error) { return newClaim(port, host), nil })
+		_, _, _ = claims.LoadOrNew(key, func() (caddy.Destructor, error) { return newClaim(port, host, log), nil })
 		context.AfterFunc(ctx, func() { _, _ = claims.Delete(key) })
 	}
 }
@@ -55,19 +56,19 @@ func claimAddress(ctx context.Context, listen string) {
 // newClaim claims an address, and meets the gates that have claimed one that
 // overlaps it. It lists them last: of two gates that start at once, one sees the
 // other.
-func newClaim(port, host string) claim {
+func newClaim(port, host string, log *zap.Logger) claim {
 	const prefix = "@tollgate/"
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: prefix + port + "/" + host + "/" + rand.Text()})
 	sockets, unread := os.ReadFile("/proc/self/net/unix")
 	if err = errors.Join(err, unread); err != nil {
-		ProcessLog("tollgate").Warn("cannot look for other gates on the same port", zap.String("port", port), zap.Error(err))
+		log.Warn("cannot look for other gates on the same port", zap.String("port", port), zap.Error(err))
 	}
 	ctx, end := context.WithCancel(context.Background())
 	context.AfterFunc(ctx, func() { _ = listener.Close() })
 	go func() {
 		for ctx.Err() == nil {
 			if conn, err := listener.AcceptUnix(); err == nil {
-				go meet(ctx, conn, port, true)
+				go meet(ctx, conn, port, log, true)
 			} else {
 				time.Sleep(time.Second) // the process has too many files
 			}
@@ -77,7 +78,7 @@ func newClaim(port, host string) claim {
 	for _, other := range regexp.MustCompile(` 00010000 .* (`+prefix+port+`/(\S+)/\w+)\n`).FindAllStringSubmatch(string(sockets), -1) {
 		if host == "*" || other[2] == "*" || host == other[2] {
 			if conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: other[1]}); err == nil {
-				go meet(ctx, conn, port, false)
+				go meet(ctx, conn, port, log, false)
 			}
 		}
 	}
@@ -87,7 +88,7 @@ func newClaim(port, host string) claim {
 // meet logs the gate at the other end of a connection. The older one of the two
 // decides: after five seconds it sends a byte, unless one of them is about to
 // end, fails to start, or has left the port.
-func meet(ctx context.Context, conn *net.UnixConn, port string, older bool) {
+func meet(ctx context.Context, conn *net.UnixConn, port string, log *zap.Logger, older bool) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	var peer *unix.Ucred
@@ -112,7 +113,7 @@ func meet(ctx context.Context, conn *net.UnixConn, port string, older bool) {
 	process := "/proc/" + strconv.Itoa(int(peer.Pid)) // absent for a process in another container
 	command, _ := os.ReadFile(process + "/cmdline")
 	directory, _ := os.Readlink(process + "/cwd")
-	ProcessLog("tollgate").Error("another gate listens on the same port and gets a part of the requests: stop one of the two, or give each a port of its own",
+	log.Error("another gate listens on the same port and gets a part of the requests: stop one of the two, or give each a port of its own",
 		zap.String("port", port), zap.Int("pid", os.Getpid()), zap.Int32("other_pid", peer.Pid), zap.String("other_directory", directory),
 		zap.String("other_command", strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " "))))
 }

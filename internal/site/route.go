@@ -1,4 +1,7 @@
-package caddymodule
+// Package site looks at the sites of Caddy around the gate: which routes reach
+// it, what changes a request behind it, which hosts no site has, and whether
+// another gate has the same port.
+package site
 
 import (
 	"cmp"
@@ -16,24 +19,24 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/route"
 )
 
-// siteServer has what the warnings about routes need of a server in the JSON of
+// Server has what the warnings about routes need of a server in the JSON of
 // Caddy.
-type siteServer struct {
+type Server struct {
 	Listen      []string             `json:"listen"`
 	Routes      []siteRoute          `json:"routes"`
 	NamedRoutes map[string]siteRoute `json:"named_routes"`
 }
 
 type siteRoute struct {
-	Match  []siteMatch   `json:"match"`
-	Handle []siteHandler `json:"handle"`
+	Match  []match   `json:"match"`
+	Handle []handler `json:"handle"`
 }
 
-type siteMatch struct {
+type match struct {
 	Path []string `json:"path"`
 }
 
-type siteHandler struct {
+type handler struct {
 	Handler string `json:"handler"`
 	pathRewrite
 	Rewrite  *pathRewrite `json:"rewrite"`         // of reverse_proxy
@@ -51,13 +54,13 @@ type pathRewrite struct {
 	PathRegexp   []json.RawMessage `json:"path_regexp"`
 }
 
-// checkRoutes returns a sentence for each rewrite of a path behind the gate that
+// Check returns a sentence for each rewrite of a path behind the gate that
 // open paths reach, for each gate that only some paths or no requests reach, if
 // there is no gate, and for each control API that listens on all interfaces.
-func checkRoutes(servers map[string]siteServer, guard *route.Guard) (findings []string) {
+func Check(servers map[string]Server, guard *route.Guard) (findings []string) {
 	add := func(format string, args ...any) { findings = append(findings, fmt.Sprintf(format, args...)) }
 	isOpen := func(path string) bool { return !guard.Covers(path) }
-	var server siteServer
+	var server Server
 	found := false
 	// walk returns the handler that answers all requests, in front of the list or in it, or "".
 	var walk func(list []siteRoute, gated, open bool, within, answers string) string
@@ -129,7 +132,7 @@ func isPublic(listen string) bool {
 // that of forward_auth, which sets the method of a request of its own, that of
 // try_files and php_fastcgi, whose target is a file of the site, and one to a path
 // below no guard.
-func (h *siteHandler) rewrites(guard *route.Guard) string {
+func (h *handler) rewrites(guard *route.Guard) string {
 	r := &h.pathRewrite
 	switch {
 	case h.Handler == "reverse_proxy" && h.Rewrite != nil && h.Rewrite.Method == "":
@@ -149,32 +152,32 @@ func (h *siteHandler) rewrites(guard *route.Guard) string {
 	return "to " + r.URI
 }
 
-// checkRunning is checkRoutes for a running configuration, whose JSON Caddy has
+// CheckRunning is Check for a running configuration, whose JSON Caddy has
 // dropped.
-func (a *App) checkRunning(ctx caddy.Context) []string {
+func CheckRunning(ctx caddy.Context, guard *route.Guard) []string {
 	running, err := ctx.AppIfConfigured("http")
-	servers := map[string]siteServer{}
+	servers := map[string]Server{}
 	switch {
 	case errors.Is(err, caddy.ErrNotConfigured):
-		return checkRoutes(servers, a.policy.Guard)
+		return Check(servers, guard)
 	case err != nil:
 		return nil
 	}
 	for name, server := range running.(*caddyhttp.App).Servers {
-		s := siteServer{server.Listen, readRoutes(server.Routes), map[string]siteRoute{}}
+		s := Server{server.Listen, readRoutes(server.Routes), map[string]siteRoute{}}
 		for name, named := range server.NamedRoutes {
 			s.NamedRoutes[name] = readRoutes(caddyhttp.RouteList{*named})[0]
 		}
 		servers[name] = s
 	}
-	return checkRoutes(servers, a.policy.Guard)
+	return Check(servers, guard)
 }
 
 func readRoutes(list caddyhttp.RouteList) (routes []siteRoute) {
 	for _, of := range list {
 		var r siteRoute
 		for _, set := range of.MatcherSets {
-			var m siteMatch
+			var m match
 			for _, matcher := range set {
 				if paths, is := matcher.(*caddyhttp.MatchPath); is {
 					m.Path = *paths
@@ -182,14 +185,14 @@ func readRoutes(list caddyhttp.RouteList) (routes []siteRoute) {
 			}
 			r.Match = append(r.Match, m)
 		}
-		for _, handler := range of.Handlers {
-			var h siteHandler
-			if sub, is := handler.(*caddyhttp.Subroute); is {
+		for _, module := range of.Handlers {
+			var h handler
+			if sub, is := module.(*caddyhttp.Subroute); is {
 				h.Routes = readRoutes(sub.Routes)
-			} else if text, err := json.Marshal(handler); err == nil {
+			} else if text, err := json.Marshal(module); err == nil {
 				_ = json.Unmarshal(text, &h) // another handler can have other types
 			}
-			if m, is := handler.(caddy.Module); is {
+			if m, is := module.(caddy.Module); is {
 				h.Handler = m.CaddyModule().ID.Name()
 			}
 			r.Handle = append(r.Handle, h)

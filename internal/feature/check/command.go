@@ -1,0 +1,121 @@
+// Package check finds what accounts have and a configuration does not have: the
+// command compares a file before it is loaded, and the gate compares each
+// configuration that it loads.
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
+	"github.com/caddy-tollgate/tollgate/internal/misuse"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
+)
+
+// Compare logs what the accounts in the store have and a configuration does not
+// have. It reads all accounts, some at a time, until ctx ends with the
+// configuration. From then on, the counts are those of its time zone.
+func Compare(ctx context.Context, p *policy.Policy, b *book.Book, now time.Time, log *zap.Logger) {
+	if err := warnOfLosses(ctx, p, b, now, log); err != nil && ctx.Err() == nil {
+		log.Warn("cannot compare the configuration with the accounts in the store; when the store works, run caddy tollgate check --config <file>", zap.Error(err))
+	}
+}
+
+func warnOfLosses(ctx context.Context, p *policy.Policy, b *book.Book, now time.Time, log *zap.Logger) error {
+	census, err := Census(ctx, p, b, now)
+	if err != nil {
+		return err
+	}
+	for _, finding := range Losses(p, census) {
+		log.Warn("the configuration does not have what accounts in the store have", zap.String("finding", finding))
+	}
+	if zone := p.Calendar.Zone(); zone != census.Timezone && ctx.Err() == nil {
+		return b.SetTimezone(ctx, book.Timezone(zone))
+	}
+	return nil
+}
+
+// Read compiles the policy of a configuration file, without loading it, and finds
+// what cannot work in it.
+type Read func(config, adapter string) (compiled *policy.Policy, findings []string, err error)
+
+// Command returns the command that compares a file with a running gate.
+func Command(connect cli.Connect, read Read) *cobra.Command {
+	c := &cobra.Command{
+		Use: "check --config <file> [--adapter <name>]", Short: "Finds what accounts lose by a configuration, before you load it", Args: misuse.Arguments(0),
+		Long: `
+Compares a configuration with all accounts of the running gate, and prints a
+line for each plan that accounts have, ability that live keys have, endpoint
+with counts of this month and time zone of the counts that the configuration
+does not have; also for each limit of a plan that no call can meet, each rewrite
+behind the gate, a gate that gets no requests, and a control API on all
+interfaces. The line says what to do. The gate logs the same lines as warnings
+when it loads a configuration.
+
+Exits with status 1 if there is such a line or if the configuration is invalid.`,
+		Example: "caddy tollgate check --config /etc/caddy/Caddyfile && caddy reload --config /etc/caddy/Caddyfile",
+	}
+	config, adapter := cli.ConfigFlags(c, "The configuration to check")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		compiled, findings, err := read(*config, *adapter)
+		if err != nil {
+			return err
+		}
+		lost, err := losses(ctx, connect, c.Flag("address").Value.String(), compiled)
+		if err != nil {
+			return err
+		}
+		findings = append(findings, lost...)
+		if err := printFindings(c, findings); err != nil {
+			return err
+		}
+		if len(findings) > 0 {
+			return fmt.Errorf("the configuration does not have what accounts have, or has what cannot work: %s", english.Plural(len(findings), "finding", ""))
+		}
+		return nil
+	}
+	return c
+}
+
+// losses compares a policy with the accounts of a running gate.
+func losses(ctx context.Context, connect cli.Connect, address string, compiled *policy.Policy) ([]string, error) {
+	gate, err := connect(address)
+	if err != nil {
+		return nil, err
+	}
+	census, err := gate.Census(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return Losses(compiled, census), nil
+}
+
+func printFindings(c *cobra.Command, findings []string) error {
+	out := c.OutOrStdout()
+	if c.Flag("json").Value.String() == "true" {
+		encoder := json.NewEncoder(out)
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(map[string][]string{"findings": append([]string{}, findings...)})
+	}
+	if len(findings) == 0 {
+		findings = []string{"Nothing is lost."}
+	}
+	for _, finding := range findings {
+		if _, err := fmt.Fprintln(out, finding); err != nil {
+			return err
+		}
+	}
+	return nil
+}

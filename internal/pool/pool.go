@@ -1,0 +1,204 @@
+// Package pool keeps stores open while configurations come and go: a reload
+// uses the store of the configuration before, with its login limiter, its
+// monitor, its figures, and what waits in memory.
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/internal/admin/health"
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/feature/refused"
+	"github.com/caddy-tollgate/tollgate/internal/login"
+	"github.com/caddy-tollgate/tollgate/internal/metrics"
+	"github.com/caddy-tollgate/tollgate/internal/outage"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
+)
+
+// stores holds the open stores, so that they outlive the configurations
+// that use them.
+var stores = caddy.NewUsagePool()
+
+// errNotOpen says that stores has no such store.
+var errNotOpen = errors.New("store is not open")
+
+// unclosed holds, by key, the Close functions that failed when the last
+// configuration ended, as on a full disk. Such a store may still lock its
+// data.
+var unclosed sync.Map // of func() error
+
+func init() { caddy.OnExit(exitUnclosed) }
+
+// exitUnclosed exits with a code of its own if a store cannot be closed.
+// Caddy only logs errors of Stop and Cleanup, and exits with 0. Callbacks
+// such as this one run after the cleanup of all modules, and cannot return
+// an error. Only Caddy's admin endpoint is still open then.
+func exitUnclosed(context.Context) {
+	failed := false
+	unclosed.Range(func(key, closeStore any) bool {
+		if err := closeStore.(func() error)(); err != nil {
+			ProcessLog("tollgate.store").Error("exiting with a store that cannot be closed; the next start reads its logs",
+				zap.String("store", key.(string)), zap.Error(err))
+			failed = true
+		}
+		return true
+	})
+	if failed {
+		os.Exit(caddy.ExitCodeFailedQuit)
+	}
+}
+
+// Store is an open store with all that outlives a configuration.
+type Store struct {
+	Backend
+
+	Book    *book.Book
+	Clock   store.Clock
+	Health  *health.Monitor
+	Refused *refused.Refused
+	Emitter *event.Emitter
+	// Closing ends before the store is closed.
+	Closing context.Context
+
+	key      string
+	settings any
+	figures  figures
+	end      context.CancelFunc // ends Closing
+}
+
+// LocalClock is the clock of a store that has none.
+type LocalClock struct{}
+
+// Now implements store.Clock.
+func (LocalClock) Now() time.Time { return time.Now() }
+
+// Since implements store.Clock.
+func (LocalClock) Since(t time.Time) time.Duration { return time.Since(t) }
+
+// NewEmitter returns the emitter of a store that was opened.
+type NewEmitter func(*book.Book, store.Clock) *event.Emitter
+
+// Join makes a configuration a user of a store, and opens it if no other one
+// has it open. Caddy loads one configuration at a time. Leave ends the use.
+func Join(opener Opener, emitter NewEmitter) (*Store, error) {
+	return join(opener, func() (caddy.Destructor, error) { return open(opener, emitter) })
+}
+
+// JoinOpen is Join for a store that is open already. It returns nil for another.
+func JoinOpen(opener Opener) (*Store, error) {
+	s, err := join(opener, func() (caddy.Destructor, error) { return nil, errNotOpen })
+	if errors.Is(err, errNotOpen) {
+		return nil, nil
+	}
+	return s, err
+}
+
+func join(opener Opener, missing caddy.Constructor) (*Store, error) {
+	value, _, err := stores.LoadOrNew(opener.Key(), missing)
+	if err != nil {
+		return nil, err
+	}
+	return value.(*Store), nil
+}
+
+// Leave ends the use of a store by a configuration. The store is closed when no
+// configuration uses it.
+func (s *Store) Leave() error {
+	_, err := stores.Delete(s.key)
+	return err
+}
+
+// HasSettings tells whether the store was opened with the settings of an opener.
+func (s *Store) HasSettings(of Opener) bool { return s.settings == of.Settings() }
+
+// open opens a store that is not open yet.
+func open(opener Opener, emitter NewEmitter) (*Store, error) {
+	key := opener.Key()
+	if err := closeUnclosed(key); err != nil {
+		return nil, fmt.Errorf("opening store: it is still open and cannot be closed: %w", err)
+	}
+	backend, err := opener.Open()
+	s := &Store{Backend: backend, Clock: LocalClock{}, key: key, settings: opener.Settings()}
+	s.Closing, s.end = context.WithCancel(context.Background())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening store: %w", err), s.Destruct())
+	}
+	if s.Limiter == nil {
+		s.Limiter = login.New(login.NewMemory(time.Now, nil))
+	}
+	if clock, ok := s.Engine.(store.Clock); ok {
+		s.Clock = clock
+	}
+	s.Book = book.New(s.Engine, outage.Logger(ProcessLog("tollgate.store")))
+	s.Health = health.New(s.Engine.Check, ProcessLog("tollgate.health"))
+	s.Emitter = emitter(s.Book, s.Clock)
+	s.Refused = refused.NewRefused(refused.Options{
+		Engine: s.Engine, Dropped: func(calls int64) { metrics.RefusedDropped.Add(float64(calls)) },
+		Logger: outage.Logger(ProcessLog("tollgate.report")),
+	})
+	go s.finishCredits()
+	return s, nil
+}
+
+// finishCredits finishes the credits in which a gate has ended. It waits until the
+// store works.
+func (s *Store) finishCredits() {
+	for {
+		err := s.Book.FinishCredits(s.Closing)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, store.ErrUnavailable) {
+			ProcessLog("tollgate.store").Error("finishing credits", zap.Error(err))
+			return
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-s.Closing.Done():
+			return
+		}
+	}
+}
+
+// Destruct ends a backup, writes the events, the refused calls and the recent
+// calls in memory to the store, and closes it. The closed store refuses later
+// requests.
+func (s *Store) Destruct() error {
+	s.end()
+	var err error
+	if s.Book != nil {
+		s.Emitter.Close()
+		s.Refused.Close()
+		err = s.Book.Close()
+	}
+	if s.Close == nil {
+		return err
+	}
+	closed := s.Close()
+	if closed != nil {
+		unclosed.Store(s.key, s.Close)
+	}
+	return errors.Join(err, closed)
+}
+
+// closeUnclosed closes a store whose Close failed before.
+func closeUnclosed(key string) error {
+	closeStore, found := unclosed.Load(key)
+	if !found {
+		return nil
+	}
+	if err := closeStore.(func() error)(); errors.Is(err, store.ErrNotClosed) {
+		return err
+	}
+	unclosed.Delete(key)
+	return nil
+}
