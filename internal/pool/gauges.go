@@ -75,15 +75,14 @@ func (g Gauges) Collect(to chan<- prometheus.Metric) {
 	gauge(lastBackup, backup)
 }
 
-// figures caches the numbers of one store.
+// figures caches what a store says about itself.
 type figures struct {
-	mu  sync.Mutex
-	at  time.Time
-	now numbers
-	err error
+	mu     sync.Mutex
+	at     time.Time
+	now    numbers
+	failed error
 }
 
-// numbers are what a store says about itself.
 type numbers struct {
 	totals         store.Totals
 	queued         int       // events
@@ -94,20 +93,17 @@ type numbers struct {
 func (f *figures) read(of *book.Book) (numbers, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.at.IsZero() || time.Since(f.at) > figuresFor {
-		f.now, f.err = readNumbers(of)
-		f.at = time.Now()
+	if !f.at.IsZero() && time.Since(f.at) <= figuresFor {
+		return f.now, f.failed
 	}
-	return f.now, f.err
-}
-
-func readNumbers(of *book.Book) (n numbers, _ error) {
 	ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
 	defer cancel()
+	var n numbers
 	var errs [4]error
 	n.totals, errs[0] = of.Totals(ctx)
 	n.queued, errs[1] = of.QueuedEvents(ctx)
 	n.oldest, errs[2] = of.OldestEvent(ctx)
 	n.backup, errs[3] = of.LastBackup(ctx)
-	return n, errors.Join(errs[:]...)
+	f.at, f.now, f.failed = time.Now(), n, errors.Join(errs[:]...)
+	return f.now, f.failed
 }

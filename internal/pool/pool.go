@@ -78,18 +78,13 @@ type Store struct {
 // LocalClock is the clock of a store that has none.
 type LocalClock struct{}
 
-// Now implements store.Clock.
-func (LocalClock) Now() time.Time { return time.Now() }
-
-// Since implements store.Clock.
+// Now and Since implement store.Clock.
+func (LocalClock) Now() time.Time                  { return time.Now() }
 func (LocalClock) Since(t time.Time) time.Duration { return time.Since(t) }
 
-// NewEmitter returns the emitter of a store that was opened.
-type NewEmitter func(*book.Book, store.Clock) *event.Emitter
-
-// Join makes a configuration a user of a store, and opens it if no other one
-// has it open. Caddy loads one configuration at a time. Leave ends the use.
-func Join(opener Opener, emitter NewEmitter) (*Store, error) {
+// Join makes a configuration a user of a store until it calls Leave. It opens the
+// store if no other configuration has it open. Caddy loads one at a time.
+func Join(opener Opener, emitter newEmitter) (*Store, error) {
 	return join(opener, func() (caddy.Destructor, error) { return open(opener, emitter) })
 }
 
@@ -120,8 +115,10 @@ func (s *Store) Leave() error {
 // HasSettings tells whether the store was opened with the settings of an opener.
 func (s *Store) HasSettings(of Opener) bool { return s.settings == of.Settings() }
 
+type newEmitter = func(*book.Book, store.Clock) *event.Emitter
+
 // open opens a store that is not open yet.
-func open(opener Opener, emitter NewEmitter) (*Store, error) {
+func open(opener Opener, emitter newEmitter) (*Store, error) {
 	key := opener.Key()
 	if err := closeUnclosed(key); err != nil {
 		return nil, fmt.Errorf("opening store: it is still open and cannot be closed: %w", err)

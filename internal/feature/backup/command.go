@@ -116,21 +116,17 @@ func amount(n int64, thing string) string {
 	return humanize.Comma(n) + " " + thing
 }
 
-// Target is a store that is not open.
+// Target is a closed store: a pool.Opener.
 type Target interface {
-	// Key is its name.
 	Key() string
-
-	// Restore writes all pieces to the store, which has no data. The errors
-	// include store.ErrNotEmpty and store.ErrInUse.
 	Restore(ctx context.Context, pieces iter.Seq2[book.Piece, error]) error
 }
 
-// FindTarget returns the store of a configuration file.
-type FindTarget func(config, adapter string) (to Target, release func(), err error)
+// findTarget returns the store of a configuration file.
+type findTarget = func(config, adapter string) (to Target, release func(), err error)
 
 // RestoreCommand returns the command that writes a backup to a store.
-func RestoreCommand(find FindTarget) *cobra.Command {
+func RestoreCommand(find findTarget) *cobra.Command {
 	c := &cobra.Command{
 		Use: "restore <file> --config <file> [--adapter <name>]", Short: "Writes a backup to an empty store, while no gate runs on it", Args: misuse.Arguments(1),
 		Long: `
@@ -174,7 +170,7 @@ func remind(w io.Writer, at time.Time) error {
 
 // restore writes a backup to the store of a configuration, and returns the name
 // of the store.
-func restore(ctx context.Context, path string, find FindTarget, config, adapter string) (file *File, to string, err error) {
+func restore(ctx context.Context, path string, find findTarget, config, adapter string) (file *File, to string, err error) {
 	if file, err = Open(ctx, path); err != nil {
 		return nil, "", err
 	}

@@ -26,31 +26,23 @@ import (
 // have. It reads all accounts, some at a time, until ctx ends with the
 // configuration. From then on, the counts are those of its time zone.
 func Compare(ctx context.Context, p *policy.Policy, b *book.Book, now time.Time, log *zap.Logger) {
-	if err := warnOfLosses(ctx, p, b, now, log); err != nil && ctx.Err() == nil {
+	census, err := Census(ctx, p, b, now)
+	if err == nil {
+		for _, finding := range Losses(p, census) {
+			log.Warn("the configuration does not have what accounts in the store have", zap.String("finding", finding))
+		}
+		if zone := p.Calendar.Zone(); zone != census.Timezone && ctx.Err() == nil {
+			err = b.SetTimezone(ctx, book.Timezone(zone))
+		}
+	}
+	if err != nil && ctx.Err() == nil {
 		log.Warn("cannot compare the configuration with the accounts in the store; when the store works, run caddy tollgate check --config <file>", zap.Error(err))
 	}
 }
 
-func warnOfLosses(ctx context.Context, p *policy.Policy, b *book.Book, now time.Time, log *zap.Logger) error {
-	census, err := Census(ctx, p, b, now)
-	if err != nil {
-		return err
-	}
-	for _, finding := range Losses(p, census) {
-		log.Warn("the configuration does not have what accounts in the store have", zap.String("finding", finding))
-	}
-	if zone := p.Calendar.Zone(); zone != census.Timezone && ctx.Err() == nil {
-		return b.SetTimezone(ctx, book.Timezone(zone))
-	}
-	return nil
-}
-
-// Read compiles the policy of a configuration file, without loading it, and finds
-// what cannot work in it.
-type Read func(config, adapter string) (compiled *policy.Policy, findings []string, err error)
-
-// Command returns the command that compares a file with a running gate.
-func Command(connect cli.Connect, read Read) *cobra.Command {
+// Command returns the command that compares a file with a running gate. read
+// compiles the policy of the file, and finds what cannot work in it.
+func Command(connect cli.Connect, read func(config, adapter string) (*policy.Policy, []string, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: "check --config <file> [--adapter <name>]", Short: "Finds what accounts lose by a configuration, before you load it", Args: misuse.Arguments(0),
 		Long: `
@@ -73,11 +65,15 @@ Exits with status 1 if there is such a line or if the configuration is invalid.`
 		if err != nil {
 			return err
 		}
-		lost, err := losses(ctx, connect, c.Flag("address").Value.String(), compiled)
+		gate, err := connect(c.Flag("address").Value.String())
 		if err != nil {
 			return err
 		}
-		findings = append(findings, lost...)
+		census, err := gate.Census(ctx)
+		if err != nil {
+			return err
+		}
+		findings = append(findings, Losses(compiled, census)...)
 		if err := printFindings(c, findings); err != nil {
 			return err
 		}
@@ -87,19 +83,6 @@ Exits with status 1 if there is such a line or if the configuration is invalid.`
 		return nil
 	}
 	return c
-}
-
-// losses compares a policy with the accounts of a running gate.
-func losses(ctx context.Context, connect cli.Connect, address string, compiled *policy.Policy) ([]string, error) {
-	gate, err := connect(address)
-	if err != nil {
-		return nil, err
-	}
-	census, err := gate.Census(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return Losses(compiled, census), nil
 }
 
 func printFindings(c *cobra.Command, findings []string) error {
