@@ -1,6 +1,3 @@
-// Package check finds what accounts have and a configuration does not have: the
-// command compares a file before it is loaded, and the gate compares each
-// configuration that it loads.
 package check
 
 import (

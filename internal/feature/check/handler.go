@@ -1,4 +1,5 @@
-// Package check tells what accounts lose by a configuration, before it is loaded.
+// Package check tells what accounts lose by a configuration: the command before it
+// is loaded, and the log of the gate when it is.
 package check
 
 import (
