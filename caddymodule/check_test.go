@@ -115,14 +115,6 @@ func TestCheck(t *testing.T) {
 		"plan":           {func(app object) { app["plans"] = []object{{"name": "free"}} }, []string{`1 account has the plan "starter"`}},
 		"renamed":        {endpoint("exchange", "convert"), nil},
 		"without rename": {endpoint("exchange"), []string{`1 live key has the ability "convert"`, `the endpoint "convert" (calls: 1)`}},
-		"a limit that no call can meet": {func(app object) {
-			app["endpoints"] = []object{{"name": "convert", "pattern": "GET /api/convert", "cost_header": "Tollgate-Cost", "cost_reserve": 4096}}
-			app["plans"] = []object{{"name": "starter", "limits": object{"convert": 5000}, "more_limits": []object{
-				{"endpoint": "all", "period": "minute", "limit": 60}, {"endpoint": "convert", "period": "month", "limit": 0}, {"endpoint": "convert", "period": "hour", "limit": 4096},
-			}}}
-		}, []string{`The plan "starter" has the line "* 60 minute", which refuses each call to convert (reserves 4096)`}},
-		"a switch as a header": {func(app object) { app["token_header"] = "on" }, []string{"The option token_header on makes On the name of the header"}},
-		"zone":                 {func(app object) { app["timezone"] = "Europe/Berlin" }, []string{"in the time zone UTC, and the configuration has Europe/Berlin"}},
 	} {
 		app := c.gateApp("starter")
 		test.change(app)

@@ -1,10 +1,7 @@
 package caddymodule_test
 
 import (
-	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,42 +63,6 @@ func TestRewritesBehind(t *testing.T) {
 			if answer := s.ask(t, "GET", test.opened, ""); answer.status != 200 {
 				t.Errorf("%s: %s is %d: it is not open any more, so the warning is wrong", name, test.opened, answer.status)
 			}
-		}
-	}
-}
-
-// TestCheckRoutes: the command finds in a file a rewrite behind the gate, sites
-// without a gate, a gate that no request reaches, and a control API on all
-// interfaces, but for the part that needs no secret.
-func TestCheckRoutes(t *testing.T) {
-	c := newControlledCaddy(t)
-	if err := c.load(t, c.gateApp("starter")); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "gate.json")
-	config, gate := string(c.config(t, c.gateApp("starter"))), `{"handler":"tollgate"}`
-	public := func(listen, handle string) string {
-		return strings.Replace(config, `"servers":{`, `"servers":{"public":{"listen":["`+listen+`"],"routes":[{`+handle+`"handle":[{"handler":"tollgate_control"}]}]},`, 1)
-	}
-	for name, test := range map[string]struct{ config, want string }{
-		"rewrite":          {strings.Replace(config, gate, gate+`,{"handler":"rewrite","strip_path_prefix":"/x"}`, 1), "A rewrite behind tollgate changes the path (strip /x)"},
-		"no gate":          {strings.Replace(config, gate, `{"handler":"vars"}`, 1), "No site has the directive tollgate: "},
-		"behind an answer": {strings.Replace(config, gate, `{"handler":"static_response"},`+gate, 1), "tollgate is behind static_response, "},
-		"control":          {public(":8081", ""), "tollgate_control listens on all interfaces (:8081): "},
-		"control, IPv4":    {public("0.0.0.0:8081", ""), "tollgate_control listens on all interfaces (0.0.0.0:8081): "},
-		"control, IPv6":    {public("tcp/[::]:8081", `"match":[{"path":["/tollgate/*"]}],`), "tollgate_control listens on all interfaces (tcp/[::]:8081): "},
-		"loopback":         {public("127.0.0.1:8081", ""), ""},
-		"private":          {public("10.0.0.5:8081", ""), ""},
-		"health":           {public(":8082", `"match":[{"path":["/tollgate/health/*"]}],`), ""},
-		"public keys":      {public(":8443", `"match":[{"path":["/tollgate/health/*","/tollgate/jwks.json"]}],`), ""},
-		"health, accounts": {public(":8082", `"match":[{"path":["/tollgate/health/*","/tollgate/accounts/*"]}],`), "tollgate_control listens on all interfaces (:8082): "},
-	} {
-		if err := os.WriteFile(file, []byte(test.config), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, complaints, status := c.command(t, "check", "--config", file)
-		if wrong := test.want != ""; (status == 1) != wrong || !strings.HasPrefix(out, cmp.Or(test.want, "Nothing is lost.")) || strings.Count(out, "\n") != 1 || (name != "rewrite" && test.config == config) {
-			t.Errorf("%s: got %d, %q, %q in %s", name, status, out, complaints, test.config)
 		}
 	}
 }
