@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/internal/login"
 	"github.com/caddy-tollgate/tollgate/internal/metrics"
+	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/pool"
 	"github.com/caddy-tollgate/tollgate/internal/site"
@@ -150,6 +152,43 @@ func (a *App) Provision(ctx caddy.Context) error {
 	open, err := pool.JoinOpen(a.opener)
 	a.use(open)
 	return err
+}
+
+const storeNamespace = "tollgate.stores"
+
+// checkStore refuses the name of a store that this Caddy does not have.
+func checkStore(name string) error {
+	var known []string
+	for _, m := range caddy.GetModules(storeNamespace) {
+		known = append(known, m.ID.Name())
+	}
+	switch {
+	case slices.Contains(known, name):
+		return nil
+	case name == "redis":
+		return mistake("store", "this Caddy has no store %q: build one with xcaddy build --with github.com/caddy-tollgate/tollgate/caddymodule/redis", name)
+	}
+	return mistake("store", "unknown store %q: %s", name, misuse.Suggest(name, known))
+}
+
+// loadStore provisions the store of a configuration.
+func (a *App) loadStore(ctx caddy.Context) (pool.Opener, error) {
+	var named struct{ Module string }
+	if err := json.Unmarshal(a.StoreRaw, &named); err != nil {
+		return nil, fmt.Errorf("reading the store: %w", err)
+	}
+	if err := checkStore(named.Module); err != nil {
+		return nil, err
+	}
+	module, err := ctx.LoadModule(a, "StoreRaw")
+	if err != nil {
+		return nil, fmt.Errorf("loading the store: %w", err)
+	}
+	opener, ok := module.(pool.Opener)
+	if !ok {
+		return nil, mistake("store", "the module %s.%s is not a store", storeNamespace, named.Module)
+	}
+	return opener, nil
 }
 
 // resolveSite replaces the placeholders of the site, and applies its default.

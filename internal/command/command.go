@@ -5,6 +5,8 @@ package command
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,11 +15,13 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
+	"github.com/caddy-tollgate/tollgate/internal/site"
 	"github.com/caddy-tollgate/tollgate/internal/terminal"
 )
 
@@ -97,4 +101,34 @@ func (t *adminTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set("Origin", t.origin)
 	}
 	return t.Transport.RoundTrip(r)
+}
+
+// ReadConfig reads the global option of a configuration file into app, and
+// returns the servers of the file. From then on, the process logs warnings and
+// errors only: Caddy would log that it loads the configuration.
+func ReadConfig(file, adapter string, app any) (map[string]site.Server, error) {
+	_, log, _ := caddy.BufferedLog()
+	text, _, _, err := caddycmd.LoadConfig(file, adapter)
+	caddy.UnbufferDefaultLogger(log.WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
+	if err != nil {
+		return nil, err
+	}
+	var loaded struct {
+		Apps struct {
+			Tollgate json.RawMessage `json:"tollgate"`
+			HTTP     struct {
+				Servers map[string]site.Server `json:"servers"`
+			} `json:"http"`
+		} `json:"apps"`
+	}
+	if err := json.Unmarshal(text, &loaded); err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	if loaded.Apps.Tollgate == nil {
+		return nil, errors.New("the configuration has no global option tollgate")
+	}
+	if err := caddy.StrictUnmarshalJSON(loaded.Apps.Tollgate, app); err != nil {
+		return nil, fmt.Errorf("reading the global option tollgate: %w", err)
+	}
+	return loaded.Apps.HTTP.Servers, nil
 }
