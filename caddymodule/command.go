@@ -8,6 +8,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/caddy-tollgate/tollgate/internal/command"
+	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/feature/backup"
 	"github.com/caddy-tollgate/tollgate/internal/feature/check"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
@@ -15,7 +16,7 @@ import (
 )
 
 func init() {
-	caddycmd.RegisterCommand(command.New(backup.Command(command.AdminClient), backup.RestoreCommand(storeOf), check.Command(command.AdminClient, checkFile)))
+	caddycmd.RegisterCommand(command.New(feature.Commands, feature.FileCommands(storeOf, checkFile)))
 }
 
 // storeOf provisions the store of a configuration, and nothing else of it.

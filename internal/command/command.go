@@ -19,14 +19,13 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
-	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/internal/site"
 	"github.com/caddy-tollgate/tollgate/internal/terminal"
 )
 
-// New is "caddy tollgate" with the commands of package cli and some more.
-func New(more ...*cobra.Command) caddycmd.Command {
+// New is "caddy tollgate". more adds commands to those of package cli.
+func New(more ...func(t *cli.Tool, parent *cobra.Command)) caddycmd.Command {
 	return caddycmd.Command{
 		Name:  "tollgate",
 		Usage: "<command> [--address <interface>] [--json]",
@@ -42,8 +41,7 @@ to standard error, and exits with status 1. Exits with status 2 if the command
 line is invalid.`,
 		CobraFunc: func(c *cobra.Command) {
 			c.AddCommand(terminal.Manpage())
-			cli.Add(c, AdminClient, feature.Commands)
-			c.AddCommand(more...)
+			cli.Add(c, AdminClient, more...)
 			ExitOnMisuse(c)
 		},
 	}

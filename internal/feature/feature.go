@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/feature/audit"
+	"github.com/caddy-tollgate/tollgate/internal/feature/backup"
 	"github.com/caddy-tollgate/tollgate/internal/feature/bill"
 	"github.com/caddy-tollgate/tollgate/internal/feature/check"
 	"github.com/caddy-tollgate/tollgate/internal/feature/enrol"
@@ -46,7 +47,7 @@ func Handler(of Gate, logger *slog.Logger) http.Handler {
 	return s.Handler()
 }
 
-// Commands adds the commands of all capabilities.
+// Commands adds the commands of the capabilities that need a running gate only.
 func Commands(t *cli.Tool, parent *cobra.Command) {
 	audit.Commands(t, parent)
 	bill.Commands(t, parent)
@@ -55,4 +56,13 @@ func Commands(t *cli.Tool, parent *cobra.Command) {
 	portal.Commands(t, parent)
 	refused.Commands(t, parent)
 	report.Commands(t, parent)
+}
+
+// FileCommands returns a function that adds those that also read a configuration
+// file: find returns its store, and read what the gate makes of it.
+func FileCommands(find backup.FindTarget, read check.Read) func(t *cli.Tool, parent *cobra.Command) {
+	return func(t *cli.Tool, parent *cobra.Command) {
+		backup.Commands(t, parent, find)
+		check.Commands(t, parent, read)
+	}
 }

@@ -22,8 +22,12 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/terminal"
 )
 
-// Command returns the command that makes a backup of a running gate.
-func Command(connect cli.Connect) *cobra.Command {
+// Commands adds the commands. find is for restore.
+func Commands(t *cli.Tool, parent *cobra.Command, find FindTarget) {
+	parent.AddCommand(backupCommand(t), restoreCommand(t, find))
+}
+
+func backupCommand(t *cli.Tool) *cobra.Command {
 	c := &cobra.Command{
 		Use: "backup <file> [--keep <number>]", Short: "Writes a backup of the running gate's store to a file", Args: misuse.Arguments(1),
 		Long: `
@@ -51,11 +55,11 @@ is verified before.`,
 		}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		file, err := writeFile(ctx, connect, c.Flag("address").Value.String(), args[0])
+		file, err := writeFile(ctx, t, args[0])
 		if err != nil {
 			return err
 		}
-		if err := printFile(c, file, "Backed up", ""); err != nil || !prune {
+		if err := printFile(t, c, file, "Backed up", ""); err != nil || !prune {
 			return err
 		}
 		return Prune(ctx, args[0], *keep, func(err error) { fmt.Fprintf(c.ErrOrStderr(), "not deleted: %v\n", err) })
@@ -66,8 +70,8 @@ is verified before.`,
 
 // writeFile writes a backup to a new file, and verifies it. Then the gate notes
 // the time.
-func writeFile(ctx context.Context, connect cli.Connect, address, path string) (file *File, err error) {
-	gate, err := connect(address)
+func writeFile(ctx context.Context, t *cli.Tool, path string) (file *File, err error) {
+	gate, err := t.Connect()
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +95,9 @@ func writeFile(ctx context.Context, connect cli.Connect, address, path string) (
 
 // printFile prints what a file has, and to which store it was restored, if
 // it was.
-func printFile(c *cobra.Command, file *File, what, to string) error {
+func printFile(t *cli.Tool, c *cobra.Command, file *File, what, to string) error {
 	out := c.OutOrStdout()
-	if c.Flag("json").Value.String() == "true" {
+	if t.JSON {
 		result := map[string]any{"at": file.At, "accounts": file.Accounts, "keys": file.Keys, "rows": file.Rows, "bytes": file.Size}
 		if to != "" {
 			result["store"] = to
@@ -122,11 +126,10 @@ type Target interface {
 	Restore(ctx context.Context, pieces iter.Seq2[book.Piece, error]) error
 }
 
-// findTarget returns the store of a configuration file.
-type findTarget = func(config, adapter string) (to Target, release func(), err error)
+// FindTarget returns the store of a configuration file.
+type FindTarget func(config, adapter string) (to Target, release func(), err error)
 
-// RestoreCommand returns the command that writes a backup to a store.
-func RestoreCommand(find findTarget) *cobra.Command {
+func restoreCommand(t *cli.Tool, find FindTarget) *cobra.Command {
 	c := &cobra.Command{
 		Use: "restore <file> --config <file> [--adapter <name>]", Short: "Writes a backup to an empty store, while no gate runs on it", Args: misuse.Arguments(1),
 		Long: `
@@ -152,7 +155,7 @@ again, and changes after it are undone.`,
 		if err != nil {
 			return err
 		}
-		if err := printFile(c, file, "Restored", to); err != nil {
+		if err := printFile(t, c, file, "Restored", to); err != nil {
 			return err
 		}
 		return remind(c.ErrOrStderr(), file.At)
@@ -170,7 +173,7 @@ func remind(w io.Writer, at time.Time) error {
 
 // restore writes a backup to the store of a configuration, and returns the name
 // of the store.
-func restore(ctx context.Context, path string, find findTarget, config, adapter string) (file *File, to string, err error) {
+func restore(ctx context.Context, path string, find FindTarget, config, adapter string) (file *File, to string, err error) {
 	if file, err = Open(ctx, path); err != nil {
 		return nil, "", err
 	}

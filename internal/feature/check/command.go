@@ -2,8 +2,8 @@ package check
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -37,9 +37,12 @@ func Compare(ctx context.Context, p *policy.Policy, b *book.Book, now time.Time,
 	}
 }
 
-// Command returns the command that compares a file with a running gate. read
-// compiles the policy of the file, and finds what cannot work in it.
-func Command(connect cli.Connect, read func(config, adapter string) (*policy.Policy, []string, error)) *cobra.Command {
+// Read compiles the policy of a configuration file, and finds what cannot work in
+// it.
+type Read func(config, adapter string) (compiled *policy.Policy, findings []string, err error)
+
+// Commands adds the command.
+func Commands(t *cli.Tool, parent *cobra.Command, read Read) {
 	c := &cobra.Command{
 		Use: "check --config <file> [--adapter <name>]", Short: "Finds what accounts lose by a configuration, before you load it", Args: misuse.Arguments(0),
 		Long: `
@@ -62,7 +65,7 @@ Exits with status 1 if there is such a line or if the configuration is invalid.`
 		if err != nil {
 			return err
 		}
-		gate, err := connect(c.Flag("address").Value.String())
+		gate, err := t.Connect()
 		if err != nil {
 			return err
 		}
@@ -71,7 +74,7 @@ Exits with status 1 if there is such a line or if the configuration is invalid.`
 			return err
 		}
 		findings = append(findings, Losses(compiled, census)...)
-		if err := printFindings(c, findings); err != nil {
+		if err := printFindings(t, c.OutOrStdout(), findings); err != nil {
 			return err
 		}
 		if len(findings) > 0 {
@@ -79,15 +82,12 @@ Exits with status 1 if there is such a line or if the configuration is invalid.`
 		}
 		return nil
 	}
-	return c
+	parent.AddCommand(c)
 }
 
-func printFindings(c *cobra.Command, findings []string) error {
-	out := c.OutOrStdout()
-	if c.Flag("json").Value.String() == "true" {
-		encoder := json.NewEncoder(out)
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(map[string][]string{"findings": append([]string{}, findings...)})
+func printFindings(t *cli.Tool, out io.Writer, findings []string) error {
+	if t.JSON {
+		return cli.PrintJSON(out, map[string][]string{"findings": append([]string{}, findings...)})
 	}
 	if len(findings) == 0 {
 		findings = []string{"Nothing is lost."}
