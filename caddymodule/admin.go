@@ -39,16 +39,12 @@ var (
 	errNoStoreNow = apierror.Unavailable("The store is not open. Try again.")
 )
 
-// inForce returns the app in force, or the refusal of a request without one.
-func inForce() (*App, *apierror.Error) {
-	app := current()
-	switch {
-	case app != nil:
-		return app, nil
-	case caddy.ActiveContext().Context == nil:
-		return nil, errNoConfiguration
+// noApp refuses a request while no app is in force.
+func noApp() *apierror.Error {
+	if caddy.ActiveContext().Context == nil {
+		return errNoConfiguration
 	}
-	return nil, errNoGate
+	return errNoGate
 }
 
 // serveAdmin is serveCurrent for an admin.
@@ -60,10 +56,10 @@ func serveAdmin(w http.ResponseWriter, r *http.Request) error {
 // up for each request: Caddy keeps the admin routes of a configuration that
 // failed to load, so this module may belong to an app that never ran.
 func serveCurrent(w http.ResponseWriter, r *http.Request) error {
-	app, refused := inForce()
-	if refused != nil {
+	app := current()
+	if app == nil {
 		apierror.CloseUnread(w, r)
-		return refused.Write(w)
+		return noApp().Write(w)
 	}
 	app.control.ServeHTTP(w, r)
 	return nil
@@ -72,9 +68,9 @@ func serveCurrent(w http.ResponseWriter, r *http.Request) error {
 // serveBackup sends a backup of the store in force.
 func serveBackup(w http.ResponseWriter, r *http.Request) error {
 	return backup.Serve(w, r, func() (backup.Source, *apierror.Error) {
-		app, refused := inForce()
-		if refused != nil {
-			return backup.Source{}, refused
+		app := current()
+		if app == nil {
+			return backup.Source{}, noApp()
 		}
 		open := app.store.Load()
 		if open == nil {
