@@ -88,3 +88,15 @@ func TakeDaily(s *Store, call store.Call, limit int64) (used int64, admitted boo
 func Daily(endpoint string, limit int64) []store.Limit {
 	return []store.Limit{{Endpoint: endpoint, Period: store.Day, Max: limit}}
 }
+
+// FailLog makes writes of the log fail.
+func (s *Store) FailLog(fails bool) {
+	s.journal.appending.Lock()
+	defer s.journal.appending.Unlock()
+	if s.journal.append = s.journal.appendSynced; fails {
+		s.journal.append = func([]byte, bool) error { return errDisk }
+	}
+}
+
+// Forget removes from memory what is in the archive.
+func (s *Store) Forget() { s.ledger.RetainDays(s.journal.holds) }

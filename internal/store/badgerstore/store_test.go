@@ -33,7 +33,12 @@ func TestMain(m *testing.M) {
 
 func open(t *testing.T, dir string) badgerstore.TestStore {
 	t.Helper()
-	s, err := badgerstore.OpenTest(dir, badgerstore.Options{})
+	return openWith(t, dir, badgerstore.Options{})
+}
+
+func openWith(t *testing.T, dir string, o badgerstore.Options) badgerstore.TestStore {
+	t.Helper()
+	s, err := badgerstore.OpenTest(dir, o)
 	if err != nil {
 		t.Fatalf("opening the store: %v", err)
 	}
@@ -52,15 +57,21 @@ func TestStore(t *testing.T) {
 
 func TestEmbedded(t *testing.T) {
 	t.Parallel()
-	storetest.RunEmbedded(t, func(t *testing.T) (storetest.Embedded, func() storetest.Embedded) {
-		dir := t.TempDir()
-		s := open(t, dir)
-		return s.Store, func() storetest.Embedded {
+	storetest.RunEmbedded(t, func(t *testing.T) (_ storetest.Embedded, reopen, kill func() storetest.Embedded) {
+		dir, small := t.TempDir(), badgerstore.Options{}.WithSegments(smallSegments)
+		s := openWith(t, dir, small)
+		reopen = func() storetest.Embedded {
 			if err := s.Close(); err != nil {
 				t.Fatalf("closing the store: %v", err)
 			}
-			s = open(t, dir)
+			s = openWith(t, dir, small)
 			return s.Store
+		}
+		return s.Store, reopen, func() storetest.Embedded {
+			left := t.TempDir()
+			copyStore(t, dir, left)
+			dir = left
+			return reopen()
 		}
 	})
 }

@@ -41,6 +41,7 @@ type test struct {
 
 // tests are the promises of every store.
 var tests = []test{
+	{"Counting", (*suite).counting},
 	{"Grant", (*suite).grant},
 	{"Confirm", (*suite).confirm},
 	{"GrantExpires", (*suite).grantExpires},
@@ -114,6 +115,7 @@ var clockTests = []test{
 // embeddedTests are the further promises of an embedded store. Those that
 // are also in tests reopen the store here.
 var embeddedTests = []test{
+	{"Counting", (*suite).counting},
 	{"GrantEnded", (*suite).grantEnded},
 	{"DeletedAccount", (*suite).deletedAccount},
 	{"Settle", (*suite).settle},
@@ -165,12 +167,13 @@ func Run(t *testing.T, open func(t *testing.T) book.Engine) {
 
 // RunEmbedded runs the tests that only embedded stores pass. Each test gets
 // its own empty store from open, which also closes it when the test ends.
-// reopen closes the store unless that was done, and opens it again.
-func RunEmbedded(t *testing.T, open func(t *testing.T) (s Embedded, reopen func() Embedded)) {
+// reopen closes the store unless that was done, and opens it again. kill opens it
+// as a process has left it that was killed.
+func RunEmbedded(t *testing.T, open func(t *testing.T) (s Embedded, reopen, kill func() Embedded)) {
 	for _, test := range embeddedTests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			opened, reopen := open(t)
+			opened, reopen, kill := open(t)
 			s := newSuite(t, opened)
 			defer s.close()
 			s.embedded = opened
@@ -178,6 +181,12 @@ func RunEmbedded(t *testing.T, open func(t *testing.T) (s Embedded, reopen func(
 				s.close()
 				s.embedded = reopen()
 				s.store = New(s.embedded)
+			}
+			s.kill = func() {
+				killed := s.store
+				s.embedded = kill()
+				s.store = New(s.embedded)
+				_ = killed.Close() // its store is closed
 			}
 			test.run(s)
 		})
@@ -191,6 +200,8 @@ type suite struct {
 	embedded Embedded // the engine, nil in Run
 	// restart stops and opens an embedded store. It does nothing in Run.
 	restart func()
+	// kill ends the process of an embedded store, and opens the store again.
+	kill func()
 	// ownClock tells that the store has a store.Clock.
 	ownClock bool
 	now      time.Time

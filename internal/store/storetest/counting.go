@@ -1,0 +1,395 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/token"
+)
+
+// Faulty is an engine whose disk can fail, and which can forget what it keeps in
+// memory only to be fast.
+type Faulty interface {
+	FailLog(fails bool)
+	Forget()
+}
+
+// counting takes a store and a Model through the same random calls, settlements,
+// credits, closed accounts and kills.
+type counting struct {
+	*rapid.T
+	s     *suite
+	model Model
+	ids   []string
+	held  []heldCall
+	made  map[string]book.Credit // by account and id of the credit
+	known map[*Life]store.Handle // of this process
+	day   calendar.Day
+	at    time.Time
+	lives int
+}
+
+// heldCall is an admitted call that is not settled.
+type heldCall struct {
+	store.Call
+	life *Life
+}
+
+// counting: counts, remainders, credits and bills are those of the model after
+// random steps.
+func (s *suite) counting() {
+	first := 0
+	check := func(t *rapid.T) {
+		first++ // the checks share a store
+		c := &counting{T: t, s: s, model: Model{}, made: map[string]book.Credit{}, known: map[*Life]store.Handle{}, day: s.today - 40, at: s.now}
+		c.ids = []string{fmt.Sprintf("m%06d", first), fmt.Sprintf("m%06d0", first)}
+		for _, id := range c.ids {
+			c.begin(id)
+		}
+		steps := map[string]func(*rapid.T){"": c.with(c.check)}
+		for name, step := range map[string]func(){
+			"call": c.call, "call again": c.call, "call more": c.call, "burst": c.burst, "settle": c.settle, "settle again": c.settle,
+			"credit": c.credit, "reset": c.reset, "close": c.renew, "wait": c.wait, "next day": c.nextDay,
+		} {
+			steps[name] = c.with(step)
+		}
+		if s.embedded != nil {
+			steps["restart"] = c.with(c.restart)
+			steps["forget"] = c.with(func() { s.embedded.(Faulty).Forget() })
+		}
+		t.Repeat(steps)
+	}
+	for range max(1, rounds(10)/2) {
+		rapid.Check(s.T, check)
+	}
+}
+
+// with runs a step with the state of its own draws.
+func (c *counting) with(step func()) func(*rapid.T) {
+	return func(t *rapid.T) {
+		c.T = t
+		step()
+	}
+}
+
+func (c *counting) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatalf("unexpected error: %v", err)
+	}
+}
+
+// begin creates an account.
+func (c *counting) begin(id string) {
+	c.lives++
+	plan := fmt.Sprint("plan_", c.lives)
+	created := c.s.now.Add(time.Duration(c.lives))
+	_, err := PutAccount(context.Background(), c.s.store.Book, store.Account{ID: id, Plan: plan, CreatedAt: created})
+	c.must(err)
+	var keys []string
+	for _, name := range []string{"one", "two"} {
+		key := fmt.Sprintf("key_%s_%d_%s", id, c.lives, name)
+		keys = append(keys, key)
+		c.must(c.s.store.CreateKey(context.Background(), store.Key{ID: key, Account: id, Kind: token.Key, Name: name, CreatedAt: created}, hashOf(key)))
+	}
+	c.model.Begin(id, plan, keys...)
+}
+
+func (c *counting) id() string { return rapid.SampledFrom(c.ids).Draw(c.T, "account") }
+
+// newCall draws a call of an account, or of no account if it is closed.
+func (c *counting) newCall(id string) heldCall {
+	call := heldCall{Call: store.Call{
+		Account:  id,
+		Endpoint: rapid.SampledFrom([]string{"convert", "convert", "rates", "usage"}).Draw(c.T, "endpoint"),
+		Day:      c.day + calendar.Day(rapid.IntRange(-1, 1).Draw(c.T, "day")), At: c.at,
+		Cost: rapid.Int64Range(0, 9).Draw(c.T, "cost"),
+	}, life: c.model.Last(id)}
+	call.Key = rapid.SampledFrom(append([]string{""}, call.life.Keys...)).Draw(c.T, "key")
+	if call.Endpoint != "usage" && rapid.Bool().Draw(c.T, "except") {
+		call.Except = "usage"
+	}
+	if call.life.Open {
+		grant, err := c.s.store.GrantAccount(context.Background(), id, true)
+		c.must(err)
+		c.known[call.life] = grant.Handle
+	}
+	call.Handle = c.known[call.life]
+	return call
+}
+
+// limits draws limits of a call, with different endpoints and periods.
+func (c *counting) limits(call store.Call) (list []store.Limit) {
+	periods := []store.Period{store.Day, store.Day, store.Month}
+	if !c.s.ownClock {
+		periods = append(periods, store.Second, store.Minute, store.Hour)
+	}
+	for range rapid.IntRange(0, 4).Draw(c.T, "limits") {
+		limit := store.Limit{
+			Endpoint: rapid.SampledFrom([]string{call.Endpoint, "of another name", store.All}).Draw(c.T, "of"),
+			Period:   rapid.SampledFrom(periods).Draw(c.T, "period"), Max: rapid.Int64Range(1, 60).Draw(c.T, "max"),
+			OfKey: call.Key != "" && rapid.Bool().Draw(c.T, "of key"),
+		}
+		if !limit.Period.IsPace() && rapid.IntRange(0, 9).Draw(c.T, "extreme") == 0 {
+			limit.Max = rapid.SampledFrom([]int64{0, store.Unlimited}).Draw(c.T, "extreme max")
+		}
+		if !slices.ContainsFunc(list, func(l store.Limit) bool {
+			return (l.Endpoint == store.All) == (limit.Endpoint == store.All) && l.Period == limit.Period && l.OfKey == limit.OfKey
+		}) {
+			list = append(list, limit)
+		}
+	}
+	return list
+}
+
+// withDisk runs a step whose writes the disk may refuse, and tells whether it did.
+func (c *counting) withDisk(writes bool, step func() error) (refused bool) {
+	c.Helper()
+	faulty, can := c.s.embedded.(Faulty)
+	fails := can && rapid.IntRange(0, 9).Draw(c.T, "disk") == 0
+	if fails {
+		faulty.FailLog(true)
+		defer faulty.FailLog(false)
+	}
+	err := step()
+	if fails && writes && errors.Is(err, store.ErrUnavailable) {
+		return true
+	}
+	c.must(err)
+	if fails && writes {
+		c.Fatalf("written without a disk")
+	}
+	return false
+}
+
+// call takes a call.
+func (c *counting) call() {
+	call := c.newCall(c.id())
+	limits := c.limits(call.Call)
+	rooms := make([]store.Room, len(limits))
+	if !call.life.Open {
+		if call.Handle == 0 {
+			c.Skip("no account, and no handle of it")
+		}
+		if _, err := c.s.store.Take(context.Background(), call.Call, limits, rooms); !errors.Is(err, store.ErrNoGrant) {
+			c.Fatalf("a call of no account: got %v", err)
+		}
+		return
+	}
+	want, admits := call.life.Rooms(call.Call, limits)
+	c.must(c.s.store.Rooms(context.Background(), call.Call, limits, rooms))
+	c.wantRooms("before", call.Call, limits, rooms, want)
+	var admitted bool
+	refused := c.withDisk(admits, func() (err error) {
+		admitted, err = c.s.store.Take(context.Background(), call.Call, limits, rooms)
+		return err
+	})
+	if refused {
+		call.life.TakePaces(call.Call, limits)
+		return
+	}
+	if admits {
+		call.life.Take(call.Call, limits)
+		want, _ = call.life.Rooms(call.Call, limits)
+		c.held = append(c.held, call)
+	}
+	if admitted != admits {
+		c.Fatalf("take of %+v with %+v: admitted %v, want %v", call.Call, limits, admitted, admits)
+	}
+	c.wantRooms("after", call.Call, limits, rooms, want)
+}
+
+func (c *counting) wantRooms(when string, call store.Call, limits []store.Limit, got, want []store.Room) {
+	c.Helper()
+	if !slices.Equal(got, want) {
+		c.Fatalf("rooms %s %+v with %+v: got %+v, want %+v", when, call, limits, got, want)
+	}
+}
+
+// burst takes calls of one counter at once, and settles some with less. The disk
+// refuses some of it. The calls that were admitted never exceed the limit.
+func (c *counting) burst() {
+	call := c.newCall(c.id())
+	if !call.life.Open {
+		c.Skip("no account")
+	}
+	call.Cost = 3
+	limits := []store.Limit{{Endpoint: "convert", Period: store.Day, Max: rapid.Int64Range(0, 90).Draw(c.T, "limit")}}
+	settles := rapid.IntRange(1, 6).Draw(c.T, "caller that settles")
+	var taken, given, unknown atomic.Int64
+	c.s.together(6, func(caller int) error {
+		for range 3 {
+			ok, err := c.s.store.Take(context.Background(), call.Call, limits, make([]store.Room, 1))
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			taken.Add(call.Cost)
+			if cost := int64(caller % 4); caller%settles == 0 {
+				if err := c.s.store.Settle(context.Background(), call.Call, cost); err != nil {
+					return err
+				}
+				given.Add(call.Cost - cost)
+			}
+		}
+		return nil
+	})
+	if call.life.add(call.Call, taken.Load()-given.Load()); taken.Load() > 0 && call.life.Used(call.Call, limits[0]) > limits[0].Max+unknown.Load() {
+		c.Fatalf("%+v: counted above the limit %d", call.Call, limits[0].Max)
+	}
+}
+
+// settle settles a call that is held, or one that was never taken.
+func (c *counting) settle() {
+	call := heldCall{}
+	if n := len(c.held); n > 0 && rapid.IntRange(0, 4).Draw(c.T, "held") > 0 {
+		i := rapid.IntRange(0, n-1).Draw(c.T, "which")
+		call = c.held[i]
+		c.held = slices.Delete(c.held, i, i+1)
+	} else if call = c.newCall(c.id()); !call.life.Open {
+		c.Skip("no account")
+	}
+	cost := rapid.OneOf(rapid.Int64Range(0, 9), rapid.Int64Range(0, 9), rapid.SampledFrom([]int64{100, 1e12})).Draw(c.T, "settled cost")
+	before := maps.Clone(call.life.used)
+	c.model.Settle(call.life, call.Call, cost)
+	if c.withDisk(!maps.Equal(before, call.life.used), func() error { return c.s.store.Settle(context.Background(), call.Call, cost) }) {
+		call.life.used = before
+	}
+}
+
+// credit gives calls back, sometimes twice with one id.
+func (c *counting) credit() {
+	id, name := c.id(), rapid.SampledFrom([]string{"", "", "one", "two"}).Draw(c.T, "credit")
+	asked := book.Credit{
+		Day: c.day - calendar.Day(rapid.IntRange(-1, 2).Draw(c.T, "days ago")), Calls: rapid.Int64Range(1, 12).Draw(c.T, "calls"),
+		Endpoint: rapid.SampledFrom([]string{"convert", "rates"}).Draw(c.T, "endpoint"),
+	}
+	want, wantRecorded, wantErr := asked, 0, error(nil)
+	before, repeated := c.made[id+" "+name]
+	switch {
+	case !slices.ContainsFunc(c.model[id], func(l *Life) bool { return l.Open || l.listed }):
+		wantErr = store.ErrNotFound
+	case repeated && (before.Endpoint != asked.Endpoint || before.Calls != asked.Calls):
+		wantErr = book.ErrOtherCredit
+	case repeated:
+		want = before
+	default:
+		if want.Credited = c.model.Credit(id, asked.Endpoint, asked.Day, asked.Calls); want.Credited == 0 {
+			wantErr = book.ErrNothingLeft
+			break
+		}
+		wantRecorded = 1
+		if name != "" {
+			c.made[id+" "+name] = want
+		}
+	}
+	want.Called = c.model.Called(id, want.Endpoint, want.Day)
+	recorded := 0
+	got, err := c.s.store.Credit(context.Background(), c.s.now, id, name, []book.Credit{asked}, func(*book.Account, []book.Credit) { recorded++ })
+	if !errors.Is(err, wantErr) || recorded < wantRecorded || wantRecorded == 0 && recorded > 0 || err == nil && (len(got) != 1 || got[0] != want) {
+		c.Fatalf("credit %q of %s of %+v: got %+v, %v, recorded %d times, want %+v, %v", name, id, asked, got, err, recorded, want, wantErr)
+	}
+}
+
+// reset gives back all that an account used on a day.
+func (c *counting) reset() {
+	id, day := c.id(), c.day-calendar.Day(rapid.IntRange(-1, 1).Draw(c.T, "days ago"))
+	endpoint := rapid.SampledFrom([]string{"", "convert", "unknown"}).Draw(c.T, "endpoint")
+	var want error
+	if l := c.model.Last(id); !l.Open {
+		want = store.ErrNotFound
+	} else {
+		for _, n := range l.Counts("") {
+			if n.Day == day && (endpoint == "" || n.Endpoint == endpoint) {
+				c.model.Credit(id, n.Endpoint, day, n.Used)
+			}
+		}
+	}
+	if err := c.s.store.Reset(context.Background(), c.s.now, id, endpoint, day, func(*book.Account, []book.Credit) {}); !errors.Is(err, want) {
+		c.Fatalf("reset of %s: got %v, want %v", id, err, want)
+	}
+}
+
+// renew closes an account, or makes another one with its id.
+func (c *counting) renew() {
+	id := c.id()
+	last := c.model.Last(id)
+	if !last.Open {
+		c.begin(id)
+		return
+	}
+	var want []book.Bill
+	for _, bill := range c.model.Bills(id) {
+		if !bill.Closed && bill.Day <= c.day {
+			want = append(want, bill)
+		}
+	}
+	c.must(c.s.store.CloseAccount(context.Background(), c.s.now, id, c.s.today-60, c.day, func(_ *book.Account, called []book.Bill) {
+		if !slices.Equal(called, want) {
+			c.Fatalf("closing %s: got %+v, want %+v", id, called, want)
+		}
+	}))
+	last.End()
+	// The accounts before are not told apart any longer.
+	c.held = slices.DeleteFunc(c.held, func(h heldCall) bool { return h.Account == id && h.life != last })
+}
+
+func (c *counting) wait() {
+	c.at = c.at.Add(time.Duration(rapid.Int64Range(-2e9, 90e9).Draw(c.T, "nanoseconds")))
+}
+
+func (c *counting) nextDay() {
+	c.day = min(c.s.today, c.day+calendar.Day(rapid.SampledFrom([]int{1, 1, 2, 20}).Draw(c.T, "days")))
+}
+
+// restart ends the process. No call is in flight after it. Most checks do it once,
+// for it is slow.
+func (c *counting) restart() {
+	if rapid.IntRange(0, 2).Draw(c.T, "restart") > 0 {
+		c.Skip()
+	}
+	how := c.s.restart
+	if rapid.Bool().Draw(c.T, "kill") {
+		how = c.s.kill
+	}
+	how()
+	c.model.Restart()
+	c.held = nil
+	clear(c.known)
+}
+
+// check compares all counters and bills.
+func (c *counting) check() {
+	first, last := c.s.today-60, c.s.today+1
+	var want []book.Bill
+	for _, id := range c.ids {
+		l := c.model.Last(id)
+		for _, key := range append([]string{""}, l.Keys...) {
+			got, err := c.s.store.Counts(context.Background(), id, key, first, last)
+			c.must(err)
+			if want := l.Counts(key); !slices.Equal(sorted(got), want) {
+				c.Fatalf("counts of %s, key %q: got %+v, want %+v", id, key, got, want)
+			}
+		}
+		want = append(want, c.model.Bills(id)...)
+	}
+	before := []byte(c.ids[0])
+	before[len(before)-1]--
+	got, _, err := c.s.store.Bills(context.Background(), string(before)+"~", len(c.ids), first, last)
+	c.must(err)
+	if !slices.Equal(got, want) {
+		c.Fatalf("bills:\n got %+v\nwant %+v", got, want)
+	}
+}
