@@ -89,12 +89,18 @@ func Daily(endpoint string, limit int64) []store.Limit {
 	return []store.Limit{{Endpoint: endpoint, Period: store.Day, Max: limit}}
 }
 
-// FailLog makes writes of the log fail.
-func (s *Store) FailLog(fails bool) {
+// FailLog makes each write of that number to the log fail, none if it is 0.
+func (s *Store) FailLog(every int) {
 	s.journal.appending.Lock()
 	defer s.journal.appending.Unlock()
-	if s.journal.append = s.journal.appendSynced; fails {
-		s.journal.append = func([]byte, bool) error { return errDisk }
+	s.journal.append = s.journal.appendSynced
+	if writes := 0; every > 0 {
+		s.journal.append = func(record []byte, sync bool) error {
+			if writes++; writes%every == 0 {
+				return errDisk
+			}
+			return s.journal.appendSynced(record, sync)
+		}
 	}
 }
 

@@ -2,84 +2,11 @@ package storetest
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
-
-// keyLimits: the limits of a key cover its calls only. A call needs room in
-// them and in those of the account, and counts in both or in none.
-func (s *suite) keyLimits() {
-	s.account("acc_1", "acc_2")
-	for _, name := range []string{"a", "b"} {
-		s.create(s.newKey("acc_1", name))
-	}
-	plain := s.call("acc_1", "convert")
-	a, b := byKey(plain, "key_acc_1_a"), byKey(plain, "key_acc_1_b")
-	limits := []store.Limit{daily(20), ofKey(daily(10))}
-	s.takeList(costing(plain, 3), []store.Limit{daily(20)}, true, 17)
-	s.takeList(costing(a, 6), limits, true, 11, 4)
-	s.takeList(costing(b, 2), limits, true, 9, 8)
-	s.takeList(costing(a, 5), limits, false, 9, 4)   // too much for the key
-	s.takeList(costing(b, 8), limits, true, 1, 0)    // its room is its own
-	s.takeList(costing(a, 2), limits, false, 1, 4)   // too much for the account
-	s.takeList(a, []store.Limit{daily(20)}, true, 0) // counts for the key also without its limits
-	s.takeList(plain, nil, true)
-	s.takeList(costing(a, 2), []store.Limit{ofKey(daily(10))}, true, 1)
-	s.wantUsed(plain, 23)
-	s.wantUsed(a, 9)
-	s.wantUsed(b, 10)
-	s.wantUsed(byKey(plain, "key_unknown"), 0)
-	other := byKey(s.call("acc_2", "convert"), a.Key)
-	s.wantUsed(other, 0)
-
-	s.must(s.store.Settle(s.Context(), costing(a, 2), 0))
-	s.wantUsed(plain, 21)
-	s.wantUsed(a, 7)
-	s.must(s.store.Settle(s.Context(), costing(a, 20), 0)) // neither is below zero
-	s.wantUsed(plain, 1)
-	s.wantUsed(a, 0)
-	s.must(s.store.Settle(s.Context(), plain, 0)) // not of a key
-	s.wantUsed(b, 10)
-}
-
-// keyLimitSums: the limits of a key cover months and all endpoints.
-func (s *suite) keyLimitSums() {
-	s.account("acc_1")
-	s.create(s.newKey("acc_1", "ci"))
-	day := s.middleOfMonth()
-	convert := byKey(on(s.call("acc_1", "convert"), day), "key_acc_1_ci")
-	rates, usage := convert, convert
-	rates.Endpoint, usage.Endpoint = "rates", "usage"
-	convert.Except, rates.Except = "usage", "usage"
-	limits := []store.Limit{
-		ofKey(daily(100)), ofKey(monthly(100)), ofKey(all(daily(100))), ofKey(all(monthly(100))),
-		all(monthly(1000)),
-	}
-	s.takeList(costing(byKey(convert, ""), 50), nil, true)
-	s.takeList(costing(usage, 30), nil, true)
-	s.takeList(convert, limits, true, 99, 99, 99, 99, 949)
-	s.takeList(costing(on(convert, day-1), 2), limits, true, 98, 97, 98, 97, 947)
-	s.takeList(costing(rates, 3), limits, true, 97, 97, 96, 94, 944)
-	s.takeList(convert, limits, true, 98, 96, 95, 93, 943)
-	s.takeList(costing(convert, 94), limits, false, 98, 96, 95, 93, 943)
-	s.takeList(costing(on(convert, day+60), 5), limits, true, 95, 95, 95, 95, 995)
-
-	convert.Except = ""
-	s.takeList(convert, []store.Limit{ofKey(all(daily(100)))}, true, 64)
-	got, err := s.store.Counts(s.Context(), "acc_1", convert.Key, day-1, day)
-	want := []store.Count{
-		{Day: day - 1, Endpoint: "convert", Used: 2},
-		{Day: day, Endpoint: "convert", Used: 3},
-		{Day: day, Endpoint: "rates", Used: 3},
-		{Day: day, Endpoint: "usage", Used: 30},
-	}
-	if err != nil || !slices.Equal(sorted(got), want) {
-		s.Errorf("counts of the key: got %+v, %v, want %+v", got, err, want)
-	}
-}
 
 // keyCounts: the counts of a key follow its rotation, are kept by a restart,
 // and are cleared by a reset and by the deletion of the account.

@@ -3,7 +3,6 @@ package storetest
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
@@ -61,124 +60,6 @@ func (s *suite) settle() {
 		s.settleWith(costing(byKey(call, ""), 1), 2) // not of the key
 		s.wantUsed(call, used)
 		s.wantUsed(byKey(call, ""), used+1)
-	}
-}
-
-// settleAfterCredit: a call that was admitted before a credit and costs less than
-// it took lowers the counts of the calls since, and not below zero.
-func (s *suite) settleAfterCredit() {
-	s.account("acc_1")
-	call := byKey(on(s.call("acc_1", "convert"), s.middleOfMonth()), "key_1")
-	s.takeList(costing(call, 10), limitList(), true, 10, 20, 30, 40)
-	s.must(s.store.Engine.Credit(s.Context(), "acc_1", []string{"key_1"}, call.Day, "convert", 10))
-	s.settleWith(costing(call, 10), 4)
-	s.takeList(costing(call, 5), limitList(), true, 15, 25, 35, 45)
-	s.settleWith(costing(call, 10), 8)
-	s.takeList(costing(call, 100), limitList(), false, 17, 27, 37, 47)
-	s.settleWith(costing(call, 10), 14)
-	s.wantUsed(call, 7)
-	s.wantUsed(byKey(call, ""), 7)
-	s.wantUsed(byKey(call, store.Credited), 10)
-}
-
-// settleOfDeleted: a call that is settled after its account was deleted changes
-// what the account has called. It brings back no count of its key and none that was
-// credited, and changes nothing for the next account with the id.
-func (s *suite) settleOfDeleted() {
-	s.account("acc_1")
-	grant, err := s.store.Grant(s.Context(), s.create(s.newKey("acc_1", "ci")), s.now)
-	s.must(err)
-	call := costing(byKey(on(s.call("acc_1", "convert"), s.middleOfMonth()), grant.Key), 5)
-	call.Handle = grant.Handle
-	rates := call
-	rates.Endpoint = "rates"
-	for range 3 {
-		s.takeList(call, nil, true)
-	}
-	s.takeList(rates, nil, true)
-	s.must(s.store.Engine.Credit(s.Context(), "acc_1", []string{grant.Key}, call.Day, "rates", 5))
-	s.must(s.store.DeleteAccount(s.Context(), "acc_1"))
-	s.settleWith(call, 9)
-	s.settleWith(call, 3)
-	s.settleWith(rates, 9)
-	wantUsed := func(own, closed int64) {
-		s.Helper()
-		s.wantUsed(byKey(call, ""), own)
-		s.wantUsed(byKey(call, store.Closed), closed)
-		s.wantUsed(call, 0)
-		s.wantUsed(rates, 0)
-		s.wantUsed(byKey(rates, ""), 0)
-	}
-	wantUsed(17, 0)
-	s.account("acc_1")
-	wantUsed(0, 17)
-	s.settleWith(call, 100) // changes nothing
-	s.settleWith(call, 0)
-	wantUsed(0, 17)
-	s.restart()
-	wantUsed(0, 17)
-}
-
-// settleRandomly: after each call and each settlement, the counters are the sum of
-// what calls have taken and of the costs of those that are settled.
-func (s *suite) settleRandomly() {
-	seed := rand.Uint64()
-	s.Logf("seed %d", seed)
-	dice := rand.New(rand.NewPCG(seed, 0))
-	s.account("acc_1")
-	used := map[store.Call]int64{} // by key, endpoint and day
-	add := func(call store.Call, cost int64) {
-		for _, key := range slices.Compact([]string{"", call.Key}) {
-			used[store.Call{Key: key, Endpoint: call.Endpoint, Day: call.Day}] += cost
-		}
-	}
-	left := func(call store.Call, limits []store.Limit) (list []int64, admitted bool) {
-		admitted = true
-		for _, limit := range limits {
-			room, key := limit.Max, ""
-			if limit.OfKey {
-				key = call.Key
-			}
-			for other, n := range used {
-				if other.Key == key && (limit.Endpoint == store.All || other.Endpoint == call.Endpoint) && (limit.Period == store.Month || other.Day == call.Day) {
-					room -= n
-				}
-			}
-			admitted = admitted && room >= call.Cost
-			list = append(list, max(0, room))
-		}
-		return list, admitted
-	}
-	var held []store.Call
-	for range rounds(600) {
-		if n := len(held); n > 0 && dice.IntN(2) == 0 {
-			i := dice.IntN(n)
-			call := held[i]
-			held = slices.Delete(held, i, i+1)
-			cost := dice.Int64N(call.Cost + 1)
-			if dice.IntN(8) == 0 {
-				cost = dice.Int64N(3 * call.Cost)
-			}
-			s.settleWith(call, cost)
-			add(call, cost-call.Cost)
-			continue
-		}
-		call := costing(s.call("acc_1", []string{"convert", "rates"}[dice.IntN(2)]), 1+dice.Int64N(30))
-		call.Day, call.Key = s.middleOfMonth()+calendar.Day(dice.IntN(2)), []string{"", "key_1", "key_2"}[dice.IntN(3)]
-		limits := []store.Limit{daily(300), monthly(500), all(daily(550)), all(monthly(1000))}
-		if call.Key != "" {
-			limits = append(limits, ofKey(daily(150)), ofKey(all(monthly(350))))
-		}
-		before, admitted := left(call, limits)
-		if admitted {
-			add(call, call.Cost)
-			before, _ = left(call, limits)
-			held = append(held, call)
-		}
-		s.takeList(call, limits, admitted, before...)
-		if s.Failed() {
-			return
-		}
 	}
 }
 
