@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 )
@@ -104,5 +105,7 @@ func (s *Store) FailLog(every int) {
 	}
 }
 
-// Forget removes from memory what is in the archive.
-func (s *Store) Forget() { s.ledger.RetainDays(s.journal.holds) }
+// Forget removes days from memory that are in the archive, but those to keep.
+func (s *Store) Forget(keep func(calendar.Day) bool) {
+	s.ledger.RetainDays(func(day calendar.Day) bool { return keep(day) || s.journal.holds(day) })
+}

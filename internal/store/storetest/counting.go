@@ -22,7 +22,7 @@ import (
 type Faulty interface {
 	// FailLog makes each write of that number fail from now on, none if it is 0.
 	FailLog(every int)
-	Forget()
+	Forget(keep func(calendar.Day) bool)
 }
 
 // counting takes a store and a Model through the same random calls, settlements,
@@ -71,7 +71,7 @@ func (s *suite) counting() {
 		}
 		if s.embedded != nil {
 			steps["restart"] = c.with(c.restart)
-			steps["forget"] = c.with(func() { s.embedded.(Faulty).Forget() })
+			steps["forget"], steps["forget again"] = c.with(c.forget), c.with(c.forget)
 		}
 		t.Repeat(steps)
 	}
@@ -363,6 +363,12 @@ func (c *counting) wait() {
 
 func (c *counting) nextDay() {
 	c.day = min(c.first+40, c.day+calendar.Day(rapid.SampledFrom([]int{1, 1, 2, 20}).Draw(c.T, "days")))
+}
+
+// forget frees the memory of some days. No answer may change by it.
+func (c *counting) forget() {
+	kept := calendar.Day(rapid.IntRange(0, 2).Draw(c.T, "kept days"))
+	c.s.embedded.(Faulty).Forget(func(day calendar.Day) bool { return day%2 == kept })
 }
 
 // restart ends the process. No call is in flight after it. Most checks do it once,
