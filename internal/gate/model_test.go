@@ -11,26 +11,20 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 )
 
-// model is the simplest gate for one account: sums over the list of admitted
-// calls, and the exact level of each pace. It shares no code with the gate but
-// the types of the configuration.
+// model is the simplest gate for one account: what its store counts, and the
+// calls in progress. It shares no code with the gate but the types of the
+// configuration.
 type model struct {
 	account   string
 	calendar  *calendar.Calendar
 	config    policy.Config
 	plan      string
 	overrides []store.Override
-	calls     []*modelCall // admitted, and not reset
-	paces     map[modelPace]modelLevel
-}
-
-type modelCall struct {
-	endpoint, day string
-	key           string // with limits of its own, or ""
-	cost          int64  // the reservation until it is settled
-	inProgress    bool   // with a reservation
+	counts    storetest.Model
+	progress  []*store.Call // with a reservation
 }
 
 // modelKey is a key. root is the id that its calls count for.
@@ -39,29 +33,15 @@ type modelKey struct {
 	limits           []store.Limit
 }
 
-type modelPace struct {
-	key, endpoint string
-	period        store.Period
-}
-
-// modelLevel is the instant at which a pace is full, in nanoseconds and parts
-// of its limit.
-type modelLevel struct{ full, part int64 }
-
 // modelRoom is what a limit has left for a call, and what the fields say.
 type modelRoom struct {
 	store.Limit
-	remaining    int64
-	wait, full   time.Duration // for the cost of the call, and until it is full
-	length       time.Duration
-	resets       time.Time // zero for a pace
-	id           modelPace
-	debt, period int64
-	reserved     bool // only calls in progress refuse the cost
+	remaining  int64
+	wait, full time.Duration // for the cost of the call, and until it is full
+	length     time.Duration
+	resets     time.Time // zero for a pace
+	reserved   bool      // only calls in progress refuse the cost
 }
-
-// day returns the date of an instant.
-func (m *model) day(at time.Time) string { return m.calendar.At(at).Day.String() }
 
 // endpoint returns the configuration of an endpoint.
 func (m *model) endpoint(name string) policy.EndpointConfig {
@@ -113,56 +93,78 @@ func (m *model) inForce(now time.Time) []store.Limit {
 	return slices.DeleteFunc(limits, func(l store.Limit) bool { return l.Max == store.Unlimited })
 }
 
-// rooms returns what each limit of a call has left.
-func (m *model) rooms(endpoint string, key *modelKey, now time.Time, cost int64) (rooms []modelRoom) {
-	limits := m.inForce(now)
+// life is the account.
+func (m *model) life() *storetest.Life { return m.counts.Last(m.account) }
+
+// call returns a call that the gate takes, with its limits.
+func (m *model) call(endpoint string, key *modelKey, now time.Time, cost int64) (call store.Call, limits []store.Limit) {
+	call = store.Call{Account: m.account, Endpoint: endpoint, At: now, Day: m.calendar.At(now).Day, Cost: cost}
+	if len(key.limits) > 0 {
+		call.Key = key.root
+	}
+	if endpoint != policy.UsageEndpoint {
+		call.Except = policy.UsageEndpoint
+	}
+	all := m.inForce(now)
 	for _, l := range key.limits {
 		l.OfKey = true
-		limits = append(limits, l)
+		all = append(all, l)
 	}
-	for _, l := range limits {
+	for _, l := range all {
 		if l.Endpoint == endpoint || l.Endpoint == store.All && endpoint != policy.UsageEndpoint {
-			rooms = append(rooms, m.room(l, key, now, cost))
+			limits = append(limits, l)
 		}
+	}
+	return call, limits
+}
+
+// rooms returns what each limit of a call has left.
+func (m *model) rooms(endpoint string, key *modelKey, now time.Time, cost int64) (rooms []modelRoom) {
+	call, limits := m.call(endpoint, key, now, cost)
+	left, _ := m.life().Rooms(call, limits)
+	for i, l := range limits {
+		rooms = append(rooms, m.room(l, left[i], call))
 	}
 	return rooms
 }
 
-func (m *model) room(l store.Limit, key *modelKey, now time.Time, cost int64) modelRoom {
-	r := modelRoom{Limit: l, id: modelPace{endpoint: l.Endpoint, period: l.Period}}
-	if l.OfKey {
-		r.id.key = key.root
-	}
+func (m *model) room(l store.Limit, left store.Room, call store.Call) modelRoom {
+	r := modelRoom{Limit: l, remaining: left.Remaining, full: left.Full, length: l.Period.Pace()}
 	if l.Period.IsPace() {
-		r.length = l.Period.Pace()
-		r.period = int64(r.length)
-		if level := m.paces[r.id]; level.full >= now.UnixNano() {
-			r.debt = (level.full-now.UnixNano())*l.Max + min(level.part, l.Max)
-		}
-		r.remaining = (r.period*l.Max - r.debt) / r.period
-		r.full = time.Duration(ceil(r.debt, l.Max))
 		// The gate rounds both up, so this can be a nanosecond more than needed.
-		r.wait = max(0, r.full+time.Duration(ceil(cost*r.period, l.Max))-r.length)
+		r.wait = max(0, r.full+time.Duration(ceil(call.Cost*int64(r.length), l.Max))-r.length)
 		return r
 	}
-	span, label := m.calendar.At(now), m.day(now)
+	span := m.calendar.At(call.At)
 	if l.Period == store.Month {
-		span, label = m.calendar.Month(now), label[:len("2006-01")]
+		span = m.calendar.Month(call.At)
 	}
-	r.length, r.resets = span.Length(), span.End
-	r.full = span.End.Sub(now)
-	used, held := m.used(r.id, label)
-	r.remaining = max(0, l.Max-used)
-	if r.remaining < cost {
+	r.length, r.resets, r.full = span.Length(), span.End, span.End.Sub(call.At)
+	if r.remaining < call.Cost {
 		r.wait = r.full
-		if l.Endpoint != store.All && !m.reserves(l.Endpoint) {
-			held = 0
-		}
-		if r.reserved = l.Max-used+min(held, used) >= cost; r.reserved {
+		used, held := m.life().Used(call, l), m.held(call, l)
+		if r.reserved = l.Max-used+min(held, used) >= call.Cost; r.reserved {
 			r.wait = min(2*time.Second, r.full)
 		}
 	}
 	return r
+}
+
+// held is what calls in progress have reserved of a limit.
+func (m *model) held(call store.Call, l store.Limit) (sum int64) {
+	if l.Endpoint != store.All && !m.reserves(l.Endpoint) || !slices.ContainsFunc(m.config.Endpoints, func(e policy.EndpointConfig) bool { return e.CostHeader != "" }) {
+		return 0
+	}
+	first, last := call.Day, call.Day
+	if l.Period == store.Month {
+		first, last = call.Day.Month()
+	}
+	for _, c := range m.progress {
+		if first <= c.Day && c.Day <= last && (!l.OfKey || c.Key == call.Key) && (l.Endpoint == store.All || c.Endpoint == l.Endpoint) {
+			sum += c.Cost
+		}
+	}
+	return sum
 }
 
 // reserves tells whether calls to an endpoint take a reservation.
@@ -170,21 +172,6 @@ func (m *model) reserves(endpoint string) bool { return m.endpoint(endpoint).Cos
 
 // ceil returns a/b, rounded up.
 func ceil(a, b int64) int64 { return (a + b - 1) / b }
-
-// used sums up the calls of a key, or of the account, on a day or in a month, and
-// what those in progress have reserved of it.
-func (m *model) used(of modelPace, label string) (sum, held int64) {
-	for _, c := range m.calls {
-		if (of.key == "" || c.key == of.key) && strings.HasPrefix(c.day, label) &&
-			(c.endpoint == of.endpoint || of.endpoint == store.All && c.endpoint != policy.UsageEndpoint) {
-			sum += c.cost
-			if c.inProgress && slices.ContainsFunc(m.config.Endpoints, func(e policy.EndpointConfig) bool { return e.CostHeader != "" }) {
-				held += c.cost
-			}
-		}
-	}
-	return sum, held
-}
 
 // modelAnswer is what a client reads in an answer.
 type modelAnswer struct {
@@ -221,26 +208,21 @@ func (m *model) take(endpoint string, key *modelKey, now time.Time, elements int
 	if slices.ContainsFunc(rooms, lacks(cost)) {
 		return m.refuse(rooms, cost), nil
 	}
-	call := &modelCall{endpoint: endpoint, day: m.day(now), cost: cost, inProgress: e.CostHeader != ""}
-	if len(key.limits) > 0 {
-		call.key = key.root
-	}
-	m.calls = append(m.calls, call)
-	for i := range rooms {
-		rooms[i].remaining -= cost
-		if r := &rooms[i]; r.period > 0 {
-			r.debt += cost * r.period
-			r.full = time.Duration(ceil(r.debt, r.Max))
-			m.paces[r.id] = modelLevel{now.UnixNano() + r.debt/r.Max, r.debt % r.Max}
-		}
+	call, limits := m.call(endpoint, key, now, cost)
+	life := m.life()
+	life.Take(call, limits)
+	rooms = m.rooms(endpoint, key, now, cost)
+	if e.CostHeader != "" {
+		m.progress = append(m.progress, &call)
 	}
 	settle = func(settled int64) modelAnswer {
 		for i := range rooms {
-			if r := &rooms[i]; r.period == 0 {
-				r.remaining = min(r.Max, max(0, r.remaining+call.cost-settled))
+			if r := &rooms[i]; !r.Period.IsPace() {
+				r.remaining = min(r.Max, max(0, r.remaining+cost-settled))
 			}
 		}
-		call.cost, call.inProgress = settled, false
+		m.progress = slices.DeleteFunc(m.progress, func(c *store.Call) bool { return c == &call })
+		m.counts.Settle(life, call, settled)
 		return fields(modelAnswer{status: http.StatusOK}, rooms)
 	}
 	return fields(modelAnswer{status: http.StatusOK}, rooms), settle

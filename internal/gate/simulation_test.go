@@ -1,11 +1,11 @@
 package gate_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"flag"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
@@ -92,7 +93,7 @@ func newSimulation(r *rapid.T, t *testing.T, db *storetest.Store) *simulation {
 	start, err := time.Parse(time.RFC3339, era.start)
 	s := &simulation{
 		T: r, t: t, db: db, account: newID(t),
-		model: &model{plan: "one", paces: map[modelPace]modelLevel{}},
+		model: &model{plan: "one", counts: storetest.Model{}},
 		world: &world{now: start, outcomes: map[string]int{}, store: db, db: db, reservations: gate.NewReservations()},
 	}
 	s.must(err)
@@ -110,6 +111,7 @@ func newSimulation(r *rapid.T, t *testing.T, db *storetest.Store) *simulation {
 func (s *simulation) createAccount() {
 	s.putAccount()
 	s.keys = nil
+	life := s.model.counts.Begin(s.account, s.model.plan)
 	for range 2 {
 		key := &modelKey{limits: s.keyLimits()}
 		s.keys = append(s.keys, key)
@@ -117,6 +119,7 @@ func (s *simulation) createAccount() {
 		tok := newToken(s.t)
 		s.must(s.db.CreateKey(context.Background(), stored, tok.Hash()))
 		key.id, key.root, key.bearer = stored.ID, stored.ID, tok.Reveal()
+		life.Keys = append(life.Keys, key.root)
 	}
 }
 
@@ -166,7 +169,7 @@ func (s *simulation) call() {
 			other := rapid.SampledFrom(s.keys).Draw(s.T, "other key")
 			told.meanwhile = rapid.SampledFrom([]func(){
 				func() { s.one("convert", other, 0, false, 0, tells{}) },
-				func() { s.changeOne(rapid.IntRange(0, 5).Draw(s.T, "what")) },
+				s.change,
 				s.reload,
 			}).Draw(s.T, "meanwhile")
 		}
@@ -302,7 +305,7 @@ func (s *simulation) wait() { s.world.now = s.world.now.Add(s.step()) }
 // change changes the account, a key, or the counts of the day.
 func (s *simulation) change() { s.changeOne(rapid.IntRange(0, 7).Draw(s.T, "what")) }
 
-// changeOne makes one change, by its number. From 6 on, it resets counts.
+// changeOne makes one change, by its number. From 6 on, it gives calls back.
 func (s *simulation) changeOne(what int) {
 	ctx := context.Background()
 	switch what {
@@ -328,17 +331,24 @@ func (s *simulation) changeOne(what int) {
 	case 5:
 		if rapid.Bool().Draw(s.T, "delete") {
 			s.must(s.db.DeleteAccount(ctx, s.account))
-			s.model.calls = nil
-			clear(s.model.paces)
+			s.model.life().End()
+			s.model.progress = nil
 			s.createAccount()
+		}
+	case 6:
+		endpoint, calls := rapid.SampledFrom([]string{"convert", "history", "batch"}).Draw(s.T, "endpoint"), rapid.Int64Range(1, 9).Draw(s.T, "credit")
+		made, err := s.db.Credit(ctx, s.db.Now(), s.account, "", []book.Credit{{Day: s.today(), Endpoint: endpoint, Calls: calls}}, func(*book.Account, []book.Credit) {})
+		if want := s.model.counts.Credit(s.account, endpoint, s.today(), calls); made[0].Credited != want || (err != nil) != (want == 0) {
+			s.Fatalf("credit of %d: got %+v, %v, want %d", calls, made, err, want)
 		}
 	default:
 		endpoint := rapid.SampledFrom([]string{"", "convert", "batch"}).Draw(s.T, "endpoint")
-		today := s.today()
-		s.must(s.db.ResetCounts(ctx, s.account, endpoint, today))
-		s.model.calls = slices.DeleteFunc(s.model.calls, func(c *modelCall) bool {
-			return c.day == today.String() && (endpoint == "" || c.endpoint == endpoint)
-		})
+		s.must(s.db.ResetCounts(ctx, s.account, endpoint, s.today()))
+		for _, c := range s.model.life().Counts("") {
+			if c.Day == s.today() && (endpoint == "" || c.Endpoint == endpoint) {
+				s.model.counts.Credit(s.account, c.Endpoint, c.Day, c.Used)
+			}
+		}
 	}
 }
 
@@ -376,21 +386,13 @@ func (s *simulation) reload() {
 // checkCounts compares the counts of the account and of each key.
 func (s *simulation) checkCounts() {
 	for _, key := range append([]*modelKey{{}}, s.keys...) {
-		want := map[string]int64{}
-		for _, c := range s.model.calls {
-			if key.root == "" || c.key == key.root {
-				want[c.day+" "+c.endpoint] += c.cost
-			}
-		}
-		maps.DeleteFunc(want, func(_ string, used int64) bool { return used == 0 })
-		counts, err := s.db.Counts(context.Background(), s.account, key.root, s.first-2, s.today()+2)
+		got, err := s.db.Counts(context.Background(), s.account, key.root, s.first-2, s.today()+2)
 		s.must(err)
-		got := map[string]int64{}
-		for _, c := range counts {
-			got[c.Day.String()+" "+c.Endpoint] = c.Used
-		}
-		if !maps.Equal(got, want) {
-			s.Fatalf("counts of key %q: got %v, want %v", key.root, got, want)
+		slices.SortFunc(got, func(a, b store.Count) int {
+			return cmp.Or(cmp.Compare(a.Day, b.Day), cmp.Compare(a.Endpoint, b.Endpoint))
+		})
+		if want := s.model.life().Counts(key.root); !slices.Equal(got, want) {
+			s.Fatalf("counts of key %q: got %+v, want %+v", key.root, got, want)
 		}
 	}
 }
