@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/internal/caddytest"
 )
 
 // fullJSON is a configuration as JSON.
@@ -57,13 +58,7 @@ func TestMistakesInJSON(t *testing.T) {
 	}
 }
 
-func validate(config string) error {
-	var c caddy.Config
-	if err := caddy.StrictUnmarshalJSON([]byte(config), &c); err != nil {
-		return err
-	}
-	return caddy.Validate(&c)
-}
+func validate(config string) error { return caddytest.Validate([]byte(config)) }
 
 // TestStoreByOtherNames: a store is one, by whatever links its directory
 // is reached, also before it is made.

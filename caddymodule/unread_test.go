@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/caddytest"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
@@ -220,7 +221,7 @@ const strict = "guard /api/\nlogin POST /login {\nper_client 1 1h\n}\nendpoint c
 // TestRefusalOverHTTP2 answers at once too, and without the header field
 // that HTTP/2 forbids.
 func TestRefusalOverHTTP2(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), global: "servers {\nprotocols h1 h2c\ntimeouts {\nread_body_idle 1h\n}\n}"})
+	start(t, setup{zone: calmZone(), global: "servers {\nprotocols h1 h2c\ntimeouts {\nread_body_idle 1h\n}\n}"})
 	body, writer := io.Pipe()
 	defer writer.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -231,7 +232,7 @@ func TestRefusalOverHTTP2(t *testing.T) {
 	}
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{DialContext: s.dial, Protocols: &protocols}
+	transport := &http.Transport{DialContext: caddytest.Dial, Protocols: &protocols}
 	defer transport.CloseIdleConnections()
 	response, err := transport.RoundTrip(request)
 	if err != nil {

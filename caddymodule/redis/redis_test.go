@@ -12,11 +12,9 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
-	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis"
+	"github.com/caddy-tollgate/tollgate/internal/caddytest"
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
@@ -28,18 +26,10 @@ import (
 // Caddy has one configuration for the process: no test that loads one runs in
 // parallel with others.
 
-const secret = "0123456789abcdef0123456789abcdef"
+const secret = caddytest.Secret
 
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if condition() {
-			return
-		}
-	}
-	t.Fatalf("never came: %s", what)
-}
+// Names of the harness that several tests use.
+var adapt, load, eventually = caddytest.Adapt, caddytest.Load, caddytest.Eventually
 
 // odd is a password that must be escaped in a URL.
 const odd = "p@ss:w/o%72d?&#[x]{y}+=,!~"
@@ -49,46 +39,15 @@ func onRedis(arguments string) string {
 	return fmt.Sprintf("{\n\tadmin off\n\tpersist_config off\n\ttollgate {\n\t\tstore redis %s\n\t\tsecret %s\n\t}\n}\n", arguments, secret)
 }
 
-func adapt(text string) ([]byte, error) {
-	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
-	return config, err
-}
-
-func load(text string) error {
-	config, err := adapt(text)
-	if err != nil {
-		return err
-	}
-	return caddy.Load(config, true)
-}
-
 // loadRedis loads a configuration until the test ends, and returns its store.
 func loadRedis(t *testing.T, arguments string) *book.Book {
 	t.Helper()
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Errorf("stopping Caddy: %v", err)
-		}
-	})
-	if err := load(onRedis(arguments)); err != nil {
-		t.Fatal(err)
-	}
+	caddytest.Start(t, onRedis(arguments))
 	return opened(t)
 }
 
 // opened returns the store in force.
-func opened(t *testing.T) *book.Book {
-	t.Helper()
-	running, err := caddy.ActiveContext().AppIfConfigured("tollgate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := running.(*caddymodule.App).Book()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return db
-}
+func opened(t *testing.T) *book.Book { return caddytest.Store(t).Book }
 
 func awaitStore(t *testing.T) {
 	t.Helper()
@@ -235,7 +194,7 @@ func TestMistakes(t *testing.T) {
 		"file":                 {`"url":"rediss://10.0.0.5","ca":"{env.TOLLGATE_TEST_EMPTY}"`, "ca: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := validate(fmt.Sprintf(`{"admin":{"disabled":true},"apps":{"tollgate":{"secret":%q,"store":{"module":"redis",%s}}}}`, secret, c.store))
+			err := caddytest.Validate(fmt.Appendf(nil, `{"admin":{"disabled":true},"apps":{"tollgate":{"secret":%q,"store":{"module":"redis",%s}}}}`, secret, c.store))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("got %v, want %q", err, c.want)
 			}
@@ -259,7 +218,7 @@ func TestConnectsAtStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := validate(string(config)); err != nil || proxy.Dials() != 0 {
+	if err := caddytest.Validate(config); err != nil || proxy.Dials() != 0 {
 		t.Fatalf("validating: %v, %d connections", err, proxy.Dials())
 	}
 	first := loadRedis(t, arguments)
@@ -370,14 +329,6 @@ func TestNames(t *testing.T) {
 	if strings.Contains(first.Key(), "hush") || strings.Contains(first.Key(), "gate:") {
 		t.Errorf("the name %q has a secret", first.Key())
 	}
-}
-
-func validate(config string) error {
-	var c caddy.Config
-	if err := caddy.StrictUnmarshalJSON([]byte(config), &c); err != nil {
-		return err
-	}
-	return caddy.Validate(&c)
 }
 
 // storeWorks returns the metric caddy_tollgate_store_works.

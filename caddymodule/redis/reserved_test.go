@@ -1,24 +1,15 @@
 package redis_test
 
 import (
-	"crypto/rand"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/caddyserver/caddy/v2"
-	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
-
-	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/caddytest"
 	"github.com/caddy-tollgate/tollgate/internal/store/redisstore/redistest"
-	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
-	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // TestOnlyReserved: with Redis, calls in progress that have reserved a day are not
@@ -34,18 +25,7 @@ func TestOnlyReserved(t *testing.T) {
 	}))
 	t.Cleanup(service.Close)
 	t.Cleanup(release)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Errorf("stopping Caddy: %v", err)
-		}
-	})
-	err = load(strings.Replace(onRedis("redis://"+redistest.Start(t).Addr()), "\t}\n}\n", fmt.Sprintf(`
+	client := caddytest.Start(t, strings.Replace(onRedis("redis://"+redistest.Start(t).Addr()), "\t}\n}\n", fmt.Sprintf(`
 		guard /v1/
 		endpoint chat POST /v1/chat {
 			cost answer Tollgate-Cost reserve 4096
@@ -55,40 +35,17 @@ func TestOnlyReserved(t *testing.T) {
 		}
 	}
 }
-http://%s {
+http://:0 {
+	bind 127.0.0.1
 	tollgate
 	reverse_proxy %s
 }
-`, address, service.URL), 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+`, service.URL), 1))
 	awaitStore(t)
-	db, now := opened(t), time.Now()
-	if _, err := storetest.PutAccount(t.Context(), db, store.Account{ID: "acc_1", Plan: "tokens", CreatedAt: now}); err != nil {
-		t.Fatal(err)
-	}
-	tok, err := token.New(token.Key, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := store.Key{ID: "key_1", Account: "acc_1", Name: "ci", Kind: token.Key, Abilities: []string{"chat"}, CreatedAt: now}
-	if err := storetest.New(db.Engine).CreateKey(t.Context(), key, tok.Hash()); err != nil {
-		t.Fatal(err)
-	}
+	bearer := caddytest.Account(t, "acc_1", "tokens", "chat")
 	chat := func() string {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/v1/chat", nil)
-		if err != nil {
-			return err.Error()
-		}
-		r.Header.Set("Authorization", "Bearer "+tok.Reveal())
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return err.Error()
-		}
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		return fmt.Sprint(answer.StatusCode, " ", answer.Header.Get("Retry-After"), " ", string(body), err)
+		got, err := client.Try(t.Context(), http.MethodPost, "/v1/chat", "", "Authorization: Bearer "+bearer)
+		return fmt.Sprint(got.Status, " ", got.Header.Get("Retry-After"), " ", got.Body, err)
 	}
 	answers := make(chan string, parallel)
 	for range parallel {

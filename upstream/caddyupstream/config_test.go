@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
+	"github.com/caddy-tollgate/tollgate/internal/caddytest"
 	"github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
 )
@@ -65,7 +66,7 @@ func TestCaddyfileAndJSON(t *testing.T) {
 	}
 	var results []string
 	for i, config := range [][]byte{adapted, []byte(in(data, fullJSON))} {
-		r := &running{client: newClient()}
+		r := &running{client: caddytest.NewClient()}
 		if err := caddy.Load(config, true); err != nil {
 			t.Fatal(err)
 		}

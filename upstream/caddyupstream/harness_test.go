@@ -1,34 +1,19 @@
 package caddyupstream_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
-
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
-	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
-	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/intercept"
-	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
-	_ "github.com/caddyserver/caddy/v2/modules/logging"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
+	"github.com/caddy-tollgate/tollgate/internal/caddytest"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
@@ -38,10 +23,13 @@ import (
 // runs in parallel with others.
 
 const (
-	secret   = "0123456789abcdef0123456789abcdef"
+	secret   = caddytest.Secret
 	password = "correct horse battery staple"
 	convert  = "/api/convert/EUR/10/USD"
 )
+
+// Names of the harness that several tests use.
+var adapt, load, validate, freePort = caddytest.Adapt, caddytest.Load, caddytest.Validate, caddytest.FreePort
 
 // setup is a configuration by its parts; empty ones have a default.
 type setup struct {
@@ -117,7 +105,7 @@ func (s setup) text() string {
 // running is a Caddy with a setup.
 type running struct {
 	setup
-	client   *http.Client
+	client   *caddytest.Client
 	accounts int
 }
 
@@ -127,70 +115,15 @@ func start(t testing.TB, s setup) *running {
 	if s.data == "" {
 		s.data = filepath.Join(t.TempDir(), "data")
 	}
-	r := &running{setup: s, client: newClient()}
-	t.Cleanup(func() { r.stop(t) })
-	if err := r.reload(); err != nil {
-		t.Fatalf("starting Caddy: %v", err)
-	}
-	return r
-}
-
-func newClient() *http.Client {
-	return &http.Client{
-		Timeout:       20 * time.Second,
-		Transport:     &http.Transport{DialContext: dial, DisableCompression: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
-func (r *running) stop(t testing.TB) {
-	t.Helper()
-	r.client.CloseIdleConnections()
-	if err := caddy.Stop(); err != nil {
-		t.Errorf("stopping Caddy: %v", err)
-	}
+	return &running{setup: s, client: caddytest.Start(t, s.text())}
 }
 
 // reload loads the setup as it is now.
-func (r *running) reload() error {
-	defer r.client.CloseIdleConnections() // they lead to the old one
-	return load(r.text())
-}
+func (r *running) reload() error { return r.client.Load(r.text()) }
 
-func load(text string) error {
-	config, err := adapt(text)
-	if err != nil {
-		return err
-	}
-	return caddy.Load(config, true)
-}
-
-func adapt(text string) ([]byte, error) {
-	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
-	return config, err
-}
-
-func validate(config []byte) error {
-	var c caddy.Config
-	if err := caddy.StrictUnmarshalJSON(config, &c); err != nil {
-		return err
-	}
-	return caddy.Validate(&c)
-}
-
-// dial connects to where the sites listen now.
-func dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	app, err := caddy.ActiveContext().AppIfConfigured("http")
-	if err != nil {
-		return nil, err
-	}
-	for _, server := range app.(*caddyhttp.App).Servers {
-		for _, listener := range server.Listeners() {
-			address := listener.Addr()
-			return new(net.Dialer).DialContext(ctx, address.Network(), address.String())
-		}
-	}
-	return nil, errors.New("no site listens")
+func (r *running) stop(t testing.TB) {
+	r.client.CloseIdleConnections()
+	caddytest.Stop(t)
 }
 
 // answered is a response that was read to its end.
@@ -201,48 +134,13 @@ type answered struct {
 }
 
 // code is the stable word of a refusal.
-func (a answered) code() string {
-	var refusal struct{ Code string }
-	if json.Unmarshal([]byte(a.body), &refusal) != nil {
-		return ""
-	}
-	return refusal.Code
-}
+func (a answered) code() string { return caddytest.Code(a.body) }
 
 // ask sends a request; headers are "Name: value".
 func (r *running) ask(t testing.TB, method, target, body string, headers ...string) answered {
 	t.Helper()
-	got, err := r.try(t.Context(), method, target, body, headers...)
-	// Right after a reload the listener of the last configuration may accept
-	// a connection and close it: no handler saw the request.
-	for again := 0; again < 3 && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)); again++ {
-		got, err = r.try(t.Context(), method, target, body, headers...)
-	}
-	if err != nil {
-		t.Fatalf("%s %s: %v", method, target, err)
-	}
-	return got
-}
-
-func (r *running) try(ctx context.Context, method, target, body string, headers ...string) (answered, error) {
-	if strings.HasPrefix(target, "/") {
-		target = "http://gate.test" + target
-	}
-	request, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
-	if err != nil {
-		return answered{}, err
-	}
-	for _, line := range headers {
-		name, value, _ := strings.Cut(line, ": ")
-		request.Header.Add(name, value)
-	}
-	response, err := r.client.Do(request)
-	if err != nil {
-		return answered{}, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	return answered{response.StatusCode, response.Header, string(text)}, err
+	got := r.client.Ask(t, method, target, body, headers...)
+	return answered{got.Status, got.Header, got.Body}
 }
 
 func (r *running) get(t testing.TB, target, bearer string) answered {
@@ -270,32 +168,11 @@ func (r *running) key(t testing.TB) (id, bearer string) {
 	t.Helper()
 	r.accounts++
 	id = fmt.Sprintf("acc_%d", r.accounts)
-	gate := caddymodule.ControlClient()
-	if _, err := gate.PutAccount(t.Context(), id, api.AccountChange{Plan: new("starter")}); err != nil {
-		t.Fatalf("making an account: %v", err)
-	}
-	key, err := gate.CreateKey(t.Context(), id, api.KeyRequest{Name: "ci"})
-	if err != nil {
-		t.Fatalf("making a key: %v", err)
-	}
-	return id, key.Token
+	return id, caddytest.Account(t, id, "starter", "convert", "currencies", "usage")
 }
 
 // used is how many calls to convert were counted today.
-func used(t testing.TB, id string) int64 {
-	t.Helper()
-	document, err := caddymodule.ControlClient().Usage(t.Context(), id, 1)
-	if err != nil {
-		t.Fatalf("reading usage: %v", err)
-	}
-	for _, endpoint := range document.Endpoints {
-		if endpoint.Endpoint == "convert" {
-			return endpoint.Used
-		}
-	}
-	t.Fatal("the usage lacks convert")
-	return 0
-}
+func used(t testing.TB, id string) int64 { return caddytest.Used(t, id, "convert") }
 
 // person adds an account with an e-mail, as the command line does: beside
 // the handler.

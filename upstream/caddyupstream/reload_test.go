@@ -5,11 +5,9 @@ import (
 	"maps"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/e2e/stack"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 	"github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 )
@@ -96,16 +94,16 @@ func TestReloadUnderLoad(t *testing.T) {
 				}
 				// A connection that is idle when its server stops can be
 				// closed under a request.
-				got, err := r.try(t.Context(), "GET", "/api/usage", "", "Authorization: Bearer "+bearer)
-				if err == nil && got.status != http.StatusOK && got.status != http.StatusTooManyRequests {
-					t.Errorf("usage: got %d %s", got.status, got.body)
+				got, err := r.client.Try(t.Context(), "GET", "/api/usage", "", "Authorization: Bearer "+bearer)
+				if err == nil && got.Status != http.StatusOK && got.Status != http.StatusTooManyRequests {
+					t.Errorf("usage: got %d %s", got.Status, got.Body)
 				}
-				got, err = r.try(t.Context(), "GET", "/openapi.json", "")
+				got, err = r.client.Try(t.Context(), "GET", "/openapi.json", "")
 				if err != nil {
 					continue
 				}
-				if admitted++; got.status != http.StatusOK {
-					t.Errorf("got %d %s", got.status, got.body)
+				if admitted++; got.Status != http.StatusOK {
+					t.Errorf("got %d %s", got.Status, got.Body)
 				}
 			}
 		}()
@@ -197,16 +195,6 @@ func TestOtherStore(t *testing.T) {
 	if got := r.login(t, "ada@example.com"); got.status != http.StatusOK {
 		t.Errorf("with the first store: got %d %s", got.status, got.body)
 	}
-}
-
-// freePort is a port that a site can listen on across reloads.
-func freePort(t testing.TB) int {
-	t.Helper()
-	port, err := strconv.Atoi(stack.FreePorts(t, 1)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // TestReloadWithoutRates leaves out the currency API, and brings it back,
