@@ -40,7 +40,7 @@ http://:0 {
 		database {env.TOLLGATE_TEST_NOT_SET}
 		signup trial
 		name "Weather & More"
-		logo ../web/static/icon.svg
+		logo ../portal/web/static/icon.svg
 		contact help@weather.example
 		rates none
 	}
@@ -52,7 +52,7 @@ const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{
 	"http":{"servers":{"srv0":{"listen":["127.0.0.1:0"],"automatic_https":{"disable":true},"routes":[{"handle":[
 		{"handler":"tollgate"},
 		{"handler":"tollgate_upstream","address":"https://rates.example","data":"DATA","database":"{env.TOLLGATE_TEST_NOT_SET}",
-			"signup":"trial","name":"Weather & More","logo":"../web/static/icon.svg","contact":"help@weather.example","rates":"none"}]}]}}}}}`
+			"signup":"trial","name":"Weather & More","logo":"../portal/web/static/icon.svg","contact":"help@weather.example","rates":"none"}]}]}}}}}`
 
 // in puts the data directory into a configuration.
 func in(data, text string) string { return strings.ReplaceAll(text, "DATA", data) }
@@ -92,7 +92,7 @@ func TestMistakes(t *testing.T) {
 		"unknown field":         {`"signup":"trial"`, `"sign_up":"trial"`, "sign_up"},
 		"signup":                {`"signup":"trial"`, `"signup":"false"`, `invalid signup "false": want off, on or the name of a plan`},
 		"address":               {`https://rates.example`, `ftp://rates.example`, `invalid address "ftp://rates.example"`},
-		"logo not there":        {`../web/static/icon.svg`, `DATA/missing.svg`, "reading logo: open "},
+		"logo not there":        {`../portal/web/static/icon.svg`, `DATA/missing.svg`, "reading logo: open "},
 		"rates":                 {`"rates":"none"`, `"rates":"ftp://u:hunter2@x"`, "invalid rates: want an HTTP or HTTPS URL, embedded or none"},
 		"file not there":        {`{env.TOLLGATE_TEST_NOT_SET}`, missing, "database: {file."},
 		"password not there":    {`{env.TOLLGATE_TEST_NOT_SET}`, "postgres://u:" + missing + "@127.0.0.1:1/x", "database: {file."},
