@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-
 	"github.com/caddy-tollgate/tollgate/internal/caddytest"
 	"github.com/caddy-tollgate/tollgate/internal/store/redisstore/redistest"
 )
