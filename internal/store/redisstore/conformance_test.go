@@ -1,13 +1,16 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"net/url"
 	"os"
 	"regexp"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/redisstore"
@@ -91,6 +94,48 @@ func TestStore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSeveralStores: stores of several gates count together as one.
+func TestSeveralStores(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	storetest.RunCounting(t, func(t *testing.T) book.Engine {
+		o := redisstore.Options{URL: server.URL(), Prefix: prefix(t)}
+		return &several{Store: openStore(t, o).redis, others: []*redisstore.Store{openStore(t, o).redis, openStore(t, o).redis}}
+	})
+}
+
+// several is a store that leaves each operation of counts to the next of several.
+type several struct {
+	*redisstore.Store
+	others []*redisstore.Store
+	turn   atomic.Int64
+}
+
+func (s *several) next() *redisstore.Store {
+	all := append([]*redisstore.Store{s.Store}, s.others...)
+	return all[s.turn.Add(1)%int64(len(all))]
+}
+
+func (s *several) Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
+	return s.next().Take(ctx, call, limits, rooms)
+}
+
+func (s *several) Rooms(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) error {
+	return s.next().Rooms(ctx, call, limits, rooms)
+}
+
+func (s *several) Settle(ctx context.Context, call store.Call, cost int64) error {
+	return s.next().Settle(ctx, call, cost)
+}
+
+func (s *several) Credit(ctx context.Context, account string, keys []string, day calendar.Day, endpoint string, total int64) error {
+	return s.next().Credit(ctx, account, keys, day, endpoint, total)
+}
+
+func (s *several) Counts(ctx context.Context, account, key string, first, last calendar.Day) ([]store.Count, error) {
+	return s.next().Counts(ctx, account, key, first, last)
 }
 
 // smoke takes a call, changes the account, revokes the key, and opens the store

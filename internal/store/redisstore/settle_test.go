@@ -94,34 +94,6 @@ func TestLostSettlement(t *testing.T) {
 	}
 }
 
-// TestSettledOnSeveralStores: what a store has seen before another one settled a
-// call for less does not come back when it settles a call itself, and a settlement
-// for more loses nothing that others count.
-func TestSettledOnSeveralStores(t *testing.T) {
-	t.Parallel()
-	b := newBooks(t)
-	var held []store.Call
-	want := int64(0)
-	for gate := range 3 {
-		held = append(held, b.admit(gate, 10), b.admit(gate, 10))
-		want += 20
-	}
-	for i, settled := range []struct {
-		gate int
-		cost int64
-	}{{0, 3}, {1, 18}, {2, 0}, {1, 30}, {0, 11}, {2, 9}} {
-		b.settle(settled.gate, held[i], settled.cost)
-		want += settled.cost - 10
-		b.wantUsed(want)
-	}
-	b.admit(0, 1)
-	b.save()
-	b.settle(1, b.admit(1, 5), 8)
-	b.lose()
-	b.settle(1, b.admit(1, 5), 2)
-	b.wantUsed(want + 1 + 8 + 2)
-}
-
 // TestMoreAfterLostWrites: a store that settles a call for more on a server that
 // lost writes brings back the generation of a settlement for less, so that what
 // another store has seen before does not come back. It makes none of its own, so

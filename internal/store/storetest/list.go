@@ -101,26 +101,3 @@ func (s *suite) takeList(call store.Call, limits []store.Limit, wantAdmitted boo
 func (s *suite) middleOfMonth() calendar.Day {
 	return s.today + 15 - calendar.Day(s.now.Day())
 }
-
-// listRemaining: each limit has its own remainder, which is reduced by the
-// cost of an admitted call and by nothing else.
-func (s *suite) listRemaining() {
-	s.account("acc_1", "acc_2")
-	convert, rates := s.call("acc_1", "convert"), s.call("acc_1", "rates")
-	s.takeList(convert, limitList(), true, 19, 29, 39, 49)
-	s.takeList(costing(convert, 5), limitList(), true, 14, 24, 34, 44)
-	s.takeList(costing(rates, 5), limitList(), true, 15, 25, 29, 39)
-	s.takeList(costing(rates, 16), limitList(), false, 15, 25, 29, 39)
-	s.takeList(costing(rates, 0), limitList(), true, 14, 24, 28, 38)
-	s.takeList(costing(rates, -7), limitList(), true, 13, 23, 27, 37)
-	s.takeList(s.call("acc_2", "rates"), limitList(), true, 19, 29, 39, 49)
-	s.wantUsed(convert, 6)
-	s.wantUsed(rates, 7)
-
-	// An unlimited call counts in the limits of later calls.
-	unlimited := []store.Limit{daily(store.Unlimited), all(daily(store.Unlimited))}
-	s.takeList(convert, unlimited, true, store.Unlimited-7, store.Unlimited-14)
-	s.takeList(costing(convert, 5), nil, true)
-	s.takeList(convert, limitList(), true, 7, 17, 20, 30)
-	s.takeList(convert, []store.Limit{daily(0), all(daily(3)), monthly(20)}, false, 0, 0, 7)
-}

@@ -49,7 +49,6 @@ var tests = []test{
 	{"GrantAccount", (*suite).grantAccount},
 	{"DeletedAccount", (*suite).deletedAccount},
 	{"DeletedUnderLoad", (*suite).deletedUnderLoad},
-	{"ListRemaining", (*suite).listRemaining},
 	{"Settle", (*suite).settle},
 	{"SettleUnderConcurrency", (*suite).settleUnderConcurrency},
 	{"PacesAreIndependent", (*suite).pacesAreIndependent},
@@ -145,6 +144,13 @@ func Run(t *testing.T, open func(t *testing.T) book.Engine) {
 	if _, ownClock := open(t).(store.Clock); !ownClock {
 		run(clockTests)
 	}
+}
+
+// RunCounting runs the model's test alone.
+func RunCounting(t *testing.T, open func(t *testing.T) book.Engine) {
+	s := newSuite(t, open(t))
+	defer s.close()
+	s.counting()
 }
 
 // RunEmbedded runs the tests that only embedded stores pass. Each test gets
