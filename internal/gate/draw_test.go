@@ -54,7 +54,7 @@ func (s *simulation) keyLimits() []store.Limit { return s.distinct(3, s.limit) }
 func (s *simulation) config(zone string) policy.Config {
 	c := policy.Config{
 		Timezone: zone, Guard: []string{"/api/"}, Usage: "GET /api/usage",
-		Refund: rapid.SampledFrom([]policy.Refund{policy.RefundUnreachable, policy.RefundServerErrors}).Draw(s.T, "refund"),
+		Refund: rapid.SampledFrom([]policy.Refund{policy.RefundUnreachable, policy.RefundServerErrors, policy.RefundNever}).Draw(s.T, "refund"),
 		Endpoints: []policy.EndpointConfig{
 			{Name: "convert", Pattern: "GET /api/convert"},
 			{Name: "history", Pattern: "GET /api/history", Cost: int64(rapid.IntRange(1, 4).Draw(s.T, "cost"))},

@@ -162,13 +162,14 @@ func (s *simulation) call() {
 	elements := rapid.IntRange(0, 5).Draw(s.T, "elements")
 	for range rapid.IntRange(1, 8).Draw(s.T, "calls") {
 		told := tells{
-			how:  rapid.SampledFrom([]string{"header", "header", "trailer", "trailer", "no", "malformed"}).Draw(s.T, "tells"),
-			cost: int64(rapid.IntRange(0, 9).Draw(s.T, "told cost")),
+			how:    rapid.SampledFrom([]string{"header", "header", "trailer", "trailer", "no", "malformed"}).Draw(s.T, "tells"),
+			cost:   int64(rapid.IntRange(0, 9).Draw(s.T, "told cost")),
+			status: rapid.SampledFrom([]int{200, 200, 200, 404, 500}).Draw(s.T, "status"),
 		}
 		if rapid.IntRange(0, 3).Draw(s.T, "holds") == 0 {
 			other := rapid.SampledFrom(s.keys).Draw(s.T, "other key")
 			told.meanwhile = rapid.SampledFrom([]func(){
-				func() { s.one("convert", other, 0, false, 0, tells{}) },
+				func() { s.one("convert", other, 0, false, 0, tells{status: http.StatusOK}) },
 				s.change,
 				s.reload,
 			}).Draw(s.T, "meanwhile")
@@ -188,6 +189,7 @@ func (s *simulation) call() {
 type tells struct {
 	how       string
 	cost      int64
+	status    int
 	meanwhile func()
 }
 
@@ -204,7 +206,7 @@ func (t tells) header(w http.ResponseWriter) {
 		w.Header().Set("Trailer", name)
 		defer w.Header().Set(name, cost)
 	}
-	w.WriteHeader(http.StatusOK)
+	w.WriteHeader(t.status)
 }
 
 // one makes a call and compares the answer.
@@ -227,7 +229,7 @@ func (s *simulation) one(endpoint string, key *modelKey, elements int64, fails b
 	if endpoint == "batch" {
 		body, method = `{"items":[`+strings.TrimSuffix(strings.Repeat(`{"a":[1]},`, int(elements)), ",")+`]}`, "POST"
 	}
-	gate, costHeader, reservation := s.world.gate, s.model.reserves(endpoint), s.model.endpoint(endpoint).CostReserve
+	gate, costHeader, reservation, refund := s.world.gate, s.model.reserves(endpoint), s.model.endpoint(endpoint).CostReserve, s.model.config.Refund
 	want, settle := s.model.take(endpoint, key, now, elements)
 	got, err := s.world.ask(method, "/api/"+endpoint, body, "Authorization: Bearer "+key.bearer, "Content-Type: application/json")
 	s.must(err)
@@ -236,15 +238,18 @@ func (s *simulation) one(endpoint string, key *modelKey, elements int64, fails b
 	if want.status == http.StatusOK && endpoint != policy.UsageEndpoint {
 		wantReached = 1
 		switch {
-		case fails:
+		case fails && refund != policy.RefundNever, told.status >= 500 && refund == policy.RefundServerErrors:
 			want = settle(0)
-			want.status, want.code = http.StatusBadGateway, "upstream_unreachable"
-		case costHeader && told.how == "header":
+		case !costHeader:
+		case told.how == "header" && !fails:
 			want = settle(told.cost)
-		case costHeader && told.how == "trailer":
+		case told.how == "trailer" && !fails:
 			settle(told.cost)
-		case costHeader:
+		default:
 			settle(reservation)
+		}
+		if want.status = told.status; fails {
+			want.status, want.code = http.StatusBadGateway, "upstream_unreachable"
 		}
 	}
 	if answer := s.read(got); answer != want || reached != wantReached {
@@ -281,8 +286,8 @@ func (s *simulation) checkWait(endpoint string, key *modelKey, elements int64, w
 // read reads an answer. Refusals for other reasons have no limit.
 func (s *simulation) read(got *httptest.ResponseRecorder) modelAnswer {
 	answer := modelAnswer{status: got.Code, policy: got.Header().Get("Ratelimit-Policy"), rateLimit: got.Header().Get("Ratelimit")}
-	if got.Code == http.StatusOK {
-		return answer
+	if got.Body.Len() == 0 || got.Code == http.StatusOK {
+		return answer // the usage, or the answer of the service
 	}
 	var body struct {
 		Code, Endpoint, Period, Of string
