@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/block"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/feature/check"
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/internal/login"
@@ -69,7 +70,7 @@ type App struct {
 	IntrospectionSecret string `json:"introspection_secret,omitempty"`
 
 	// Webhook posts events to an HTTP server. Default: none.
-	Webhook *Webhook `json:"webhook,omitempty"`
+	Webhook *event.Webhook `json:"webhook,omitempty"`
 
 	// Site is the address of the web pages, as in a Caddyfile, for links that open
 	// them for an account. Of several addresses, links lead to the first. Default:
@@ -93,7 +94,7 @@ type App struct {
 	gate   *gate.Gate
 	// control serves the control listener and the admin endpoint.
 	control http.Handler
-	events  events
+	notices *event.Notices
 	log     *zap.Logger
 
 	starts []func() error // see AtStart
@@ -228,7 +229,7 @@ const errorsPass = "pass"
 // with one are not validated.
 func (a *App) check(written bool) (*policy.Policy, error) {
 	p, err := policy.New(a.Config)
-	errs := []error{a.checkSecrets(written), a.Webhook.check(written), err}
+	errs := []error{a.checkSecrets(written), a.Webhook.Check(written), err}
 	if !written || !strings.Contains(a.Site, "{") {
 		errs = append(errs, a.resolveSite())
 	}
@@ -277,9 +278,6 @@ func (a *App) Start() error {
 			return err
 		}
 	}
-	if a.events.sender != nil {
-		a.events.sender.Start(a.store.Load().Book)
-	}
 	a.logSummary()
 	return nil
 }
@@ -318,7 +316,7 @@ func (a *App) use(open *pool.Store) {
 // Stop keeps the store open for requests in flight. Cleanup releases it.
 func (a *App) Stop() error {
 	a.stopping()
-	a.events.stop()
+	a.notices.Stop()
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-tollgate/tollgate/internal/block"
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
@@ -207,7 +208,7 @@ func (p *parser) guard(prefixes []string) error {
 }
 
 func (p *parser) webhook(url string) error {
-	w := &Webhook{URL: url}
+	w := &event.Webhook{URL: url}
 	p.app.Webhook = w
 	return p.Block("webhook ",
 		block.Once("secret <whsec_...>", &w.Secret),

@@ -3,9 +3,6 @@ package caddymodule
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"sync/atomic"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -14,95 +11,24 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/feature/check"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/metrics"
-	"github.com/caddy-tollgate/tollgate/internal/outage"
 	"github.com/caddy-tollgate/tollgate/internal/pool"
 	"github.com/caddy-tollgate/tollgate/internal/site"
-	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
 
-const (
-	// maxNotices is how many events wait for Caddy's event handlers at most.
-	maxNotices = 1024
-
-	// draining is how long a configuration that stops waits for the handlers
-	// of its events. They do not run after that.
-	draining = 5 * time.Second
-)
-
-// events publishes new events to the handlers of Caddy's event system and to
-// the webhook of a configuration.
-type events struct {
-	sender *event.Sender // nil without a webhook
-	// emit wakes the sender, and adds to notices. It does not block.
-	emit func(kind string, data map[string]any)
-	// notices are the calls of Caddy's event handlers that wait.
-	notices chan func()
-	runs    atomic.Bool // whether notices run
-	log     *zap.Logger
-}
-
-// provisionEvents prepares the events of this configuration.
-func (a *App) provisionEvents(ctx caddy.Context) (err error) {
-	bus, err := a.notify(ctx)
-	if err != nil {
-		return err
-	}
-	if w := a.Webhook; w != nil {
-		a.events.sender, err = event.NewSender(event.SenderOptions{
-			URL: w.URL, Key: w.key, Count: metrics.CountDelivery, Now: a.now, Logger: a.log.Named("webhook"),
-		})
-		if err != nil {
-			return err
-		}
-	}
-	full := outage.New(outage.Logger(a.log), slog.LevelWarn, "passing an event to the handlers of the app events, which are too slow")
-	a.events.emit = func(kind string, data map[string]any) {
-		if a.Webhook.wants(kind) {
-			a.events.sender.Wake()
-		}
-		select {
-		case a.events.notices <- func() { bus.Emit(ctx, kind, data) }:
-			full.Worked()
-		default:
-			metrics.EventsDropped.Inc()
-			full.Failed(slog.String("type", kind))
-		}
-	}
-	return nil
-}
-
-// newEmitter returns the Emitter of an open store. It outlives configurations,
-// and passes new events to the one in force.
-func newEmitter(b *book.Book, clock store.Clock) *event.Emitter {
-	return event.NewEmitter(event.EmitterOptions{
-		Store: b, Now: clock.Now, Dropped: func(n int) { metrics.CountDelivery(event.Dropped, n) }, Logger: pool.ProcessLog("tollgate.event"),
-		Queued: func(kind string) bool {
-			app := current()
-			return app != nil && app.Webhook.wants(kind)
-		},
-		Emit: func(kind string, data map[string]any) {
-			if app := current(); app != nil {
-				app.events.emit(kind, data)
-			}
-		},
-	})
-}
-
-// notify starts to pass events to Caddy's event system once all apps are
-// started: until then, handlers may still subscribe. Handlers run one after
-// the other, and no request waits for them. The configuration serves then, so
-// it is compared with the accounts too.
-func (a *App) notify(ctx caddy.Context) (*caddyevents.App, error) {
+// provisionEvents prepares the events of this configuration. They reach Caddy's
+// event system once all apps are started: until then, handlers may still
+// subscribe. The configuration serves then, so it is compared with the accounts
+// too.
+func (a *App) provisionEvents(ctx caddy.Context) error {
 	module, err := ctx.App("events")
 	if err != nil {
-		return nil, fmt.Errorf("finding the app events: %w", err)
+		return fmt.Errorf("finding the app events: %w", err)
 	}
 	bus := module.(*caddyevents.App)
-	a.events.notices, a.events.log = make(chan func(), maxNotices), a.log.Named("event")
-	return bus, bus.On("started", onStart(func() {
-		a.events.runs.Store(true)
-		go a.events.run(ctx)
+	a.notices = event.NewNotices(func(kind string, data map[string]any) { bus.Emit(ctx, kind, data) }, metrics.EventsDropped.Inc, a.log.Named("event"))
+	return bus.On("started", onStart(func() {
+		a.notices.Run(ctx)
 		for _, finding := range site.CheckRunning(ctx, a.policy.Guard) {
 			a.log.Warn("the configuration probably has a mistake", zap.String("finding", finding))
 		}
@@ -110,16 +36,23 @@ func (a *App) notify(ctx caddy.Context) (*caddyevents.App, error) {
 	}))
 }
 
-// run runs notices until ctx ends.
-func (e *events) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case notice := <-e.notices:
-			notice()
-		}
-	}
+// newEmitter returns the Emitter of an open store. It outlives configurations,
+// and passes new events to the one in force.
+func newEmitter(of *book.Book) *event.Emitter {
+	return event.NewEmitter(event.EmitterOptions{
+		Queue: event.NewQueue(of), Count: metrics.CountDelivery, Logger: pool.ProcessLog("tollgate.event"),
+		Webhook: func() *event.Webhook {
+			if app := current(); app != nil {
+				return app.Webhook
+			}
+			return nil
+		},
+		Emit: func(kind string, data map[string]any) {
+			if app := current(); app != nil {
+				app.notices.Add(kind, data)
+			}
+		},
+	})
 }
 
 // onStart is a handler of Caddy's event "started".
@@ -129,31 +62,6 @@ type onStart func()
 func (run onStart) Handle(context.Context, caddy.Event) error {
 	run()
 	return nil
-}
-
-func (e *events) stop() {
-	if e.sender != nil {
-		e.sender.Stop()
-	}
-	if e.runs.Load() && !e.drain() {
-		e.log.Warn("stopping before the handlers of the app events have run: they miss the events that wait", zap.Duration("waited", draining))
-	}
-}
-
-// drain waits until the notices that wait have run, and tells whether they did
-// in time.
-func (e *events) drain() bool {
-	timeout, drained := time.After(draining), make(chan struct{})
-	for notices := e.notices; ; {
-		select {
-		case notices <- func() { close(drained) }:
-			notices = nil // sent
-		case <-drained:
-			return true
-		case <-timeout:
-			return false
-		}
-	}
 }
 
 // Interface guard.

@@ -28,7 +28,7 @@ var described = []struct{ folder, name, title string }{
 	{"../internal/policy", "EndpointConfig", "An element of `endpoints`"},
 	{"../internal/policy", "PlanConfig", "An element of `plans`"},
 	{"../internal/policy", "LimitConfig", "An element of `more_limits` of a plan"},
-	{"../caddymodule", "Webhook", "`webhook`"},
+	{"../internal/feature/event", "Webhook", "`webhook`"},
 	{"../caddymodule", "BadgerStore", "`store` with the module `badger`"},
 	{"../caddymodule/redis", "Store", "`store` with the module `redis`"},
 	{"../upstream/caddyupstream", "Upstream", "The handler `tollgate_upstream`"},

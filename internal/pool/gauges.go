@@ -99,11 +99,10 @@ func (f *figures) read(of *book.Book) (numbers, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
 	defer cancel()
 	var n numbers
-	var errs [4]error
+	var errs [3]error
 	n.totals, errs[0] = of.Totals(ctx)
-	n.queued, errs[1] = of.QueuedEvents(ctx)
-	n.oldest, errs[2] = of.OldestEvent(ctx)
-	n.backup, errs[3] = of.LastBackup(ctx)
+	n.queued, n.oldest, errs[1] = of.QueuedEvents(ctx)
+	n.backup, errs[2] = of.LastBackup(ctx)
 	f.at, f.now, f.failed = time.Now(), n, errors.Join(errs[:]...)
 	return f.now, f.failed
 }

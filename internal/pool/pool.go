@@ -154,7 +154,7 @@ func (s *Store) Leave() error {
 // HasSettings tells whether the store was opened with the settings of an opener.
 func (s *Store) HasSettings(of Opener) bool { return s.settings == of.Settings() }
 
-type newEmitter = func(*book.Book, store.Clock) *event.Emitter
+type newEmitter = func(*book.Book) *event.Emitter
 
 // open opens a store that is not open yet.
 func open(opener Opener, emitter newEmitter) (*Store, error) {
@@ -176,7 +176,7 @@ func open(opener Opener, emitter newEmitter) (*Store, error) {
 	}
 	s.Book = book.New(s.Engine, outage.Logger(ProcessLog("tollgate.store")))
 	s.Health = health.New(s.Engine.Check, ProcessLog("tollgate.health"))
-	s.Emitter = emitter(s.Book, s.Clock)
+	s.Emitter = emitter(s.Book)
 	s.Refused = refused.NewRefused(refused.Options{
 		Engine: s.Engine, Dropped: func(calls int64) { metrics.RefusedDropped.Add(float64(calls)) },
 		Logger: outage.Logger(ProcessLog("tollgate.report")),

@@ -118,11 +118,8 @@ type Event struct {
 	Body json.RawMessage `cbor:"4,keyasint" json:"body"`
 	// Queued makes the event wait for delivery.
 	Queued bool `cbor:"-" json:"-"`
+	// Data is what is new in Body. No store keeps it.
+	Data map[string]any `cbor:"-" json:"-"`
 	// Known is the time until which the ID is known, at least.
 	Known time.Time `cbor:"5,keyasint" json:"known_until"`
-
-	// Attempts is how often the event was claimed. The book sets it.
-	Attempts int `cbor:"6,keyasint,omitempty" json:"attempts,omitempty"`
-	// Due is when the event can be claimed next. The book sets it.
-	Due time.Time `cbor:"7,keyasint" json:"due"`
 }

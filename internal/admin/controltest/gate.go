@@ -86,7 +86,7 @@ func Over(t testing.TB, engine book.Engine) *Gate {
 	g.opened = storetest.New(clocked{engine, g})
 	g.Configure(t, Config())
 	g.emitter = event.NewEmitter(event.EmitterOptions{
-		Store: g.opened, Queued: func(string) bool { return true }, Dropped: func(int) {}, Now: g.Now, Logger: zap.NewNop(),
+		Queue: event.NewQueue(g.opened.Book), Webhook: func() *event.Webhook { return new(event.Webhook) }, Count: func(string, int) {}, Logger: zap.NewNop(),
 		Emit: func(kind string, data map[string]any) {
 			g.mu.Lock()
 			defer g.mu.Unlock()

@@ -74,12 +74,12 @@ func (f *File) verify(ctx context.Context) error {
 // Pieces returns all that an engine must keep. It reads and verifies the file
 // again; an error is the last element, as when the context ends.
 func (f *File) Pieces(ctx context.Context) iter.Seq2[book.Piece, error] {
-	return book.Complete(func(yield func(book.Piece, error) bool) {
+	return func(yield func(book.Piece, error) bool) {
 		err := f.read(ctx, func(p book.Piece) bool { return yield(p, nil) })
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(book.Piece{}, err)
 		}
-	})
+	}
 }
 
 // Close closes the file.
@@ -206,10 +206,7 @@ func (r *reader) damaged(what string) error {
 // check refuses a row that no gate can read, or that a restore cannot write: a
 // restore that fails midway leaves a store that gates refuse.
 func check(p book.Piece) error {
-	switch {
-	case p.IsDerived():
-		return errors.New("a row that is made from others")
-	case p.Document != nil:
+	if p.Document != nil {
 		_, err := book.Decode(p.Document.ID, p.Document.Encode())
 		return err
 	}

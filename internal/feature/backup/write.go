@@ -41,7 +41,7 @@ func Write(ctx context.Context, w io.Writer, at time.Time, from Dumper) error {
 	rows := int64(0)
 	err := from.Dump(ctx, func(p book.Piece) error {
 		// A store on a local disk may ignore the context.
-		if err := context.Cause(ctx); err != nil || p.IsDerived() {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		rows++

@@ -3,6 +3,7 @@ package event
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -17,8 +18,8 @@ const (
 	// bytes for each. It asks the store about others.
 	remembered = 1 << 17
 
-	// every is how often an Emitter looks for changes of other gates, and
-	// stores again what the store did not take.
+	// every is how often an Emitter looks for changes and events of other gates
+	// and for repetitions, and stores again what the store did not take.
 	every = time.Second
 
 	// patience is how long a change waits for its event.
@@ -33,27 +34,27 @@ const (
 
 // EmitterOptions are what an Emitter uses.
 type EmitterOptions struct {
-	Store Store
-	// Queued tells whether events of a type are delivered.
-	Queued func(kind string) bool
+	Queue *Queue
+	// Webhook returns the webhook in force, nil without one.
+	Webhook func() *Webhook
 	// Emit publishes a new event. It does not block.
 	Emit func(kind string, data map[string]any)
-	// Dropped counts events for delivery that were dropped: by the store for
-	// newer ones, or because it did not take them.
-	Dropped func(n int)
-	Now     func() time.Time
-	Logger  *zap.Logger
+	// Count counts outcomes of deliveries.
+	Count  func(outcome string, n int)
+	Logger *zap.Logger
 }
 
-// Emitter stores events, and publishes those that are new. It belongs to an
-// open store and outlives configurations. It is safe for concurrent use.
+// Emitter stores events, publishes those that are new, and posts those for the
+// webhook. It belongs to an open store and outlives configurations. It is safe for
+// concurrent use.
 type Emitter struct {
 	EmitterOptions
 
 	known   *lru.Cache[quotaKey, struct{}] // those that are stored or that wait
 	waiting chan *Quota
+	sender  *sender
 	stop    context.CancelFunc
-	ended   chan struct{}
+	running sync.WaitGroup
 	outage  *outage.Log
 	drops   *outage.Log
 }
@@ -64,29 +65,45 @@ func NewEmitter(options EmitterOptions) *Emitter {
 	log := outage.Logger(options.Logger)
 	ctx, stop := context.WithCancel(context.Background())
 	e := &Emitter{
-		EmitterOptions: options, known: known, waiting: make(chan *Quota, store.MaxQueued), stop: stop, ended: make(chan struct{}),
+		EmitterOptions: options, known: known, waiting: make(chan *Quota, store.MaxQueued), sender: newSender(&options), stop: stop,
 		outage: outage.New(log, slog.LevelWarn, "storing an event"),
 		drops:  outage.New(log, slog.LevelError, "dropping an event that the store did not take"),
 	}
-	go e.run(ctx)
+	e.running.Go(func() { e.run(ctx) })
+	e.running.Go(func() { e.sender.run(ctx) })
 	return e
 }
 
-// run stores what waits, and follows the log, until ctx ends.
+// run stores what waits, and follows the log, until ctx ends. Then it stores what
+// still waits.
 func (e *Emitter) run(ctx context.Context) {
-	defer close(e.ended)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return
 		case q := <-e.waiting:
-			e.storeQuota(ctx, q)
+			for !e.add(q.event()) {
+				if ctx.Err() != nil {
+					e.lost(q)
+					return
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(every):
+				}
+			}
 		case <-tick.C:
 			e.followLog()
 		}
 	}
+	for q := e.next(); q != nil; q = e.next() {
+		if !e.add(q.event()) {
+			e.lost(q)
+			return
+		}
+	}
+	e.followLog()
 }
 
 // Reached stores the event of a quota in the background, unless it is known to
@@ -111,41 +128,24 @@ func (e *Emitter) Reached(q Quota) {
 
 // lost counts an event that will never be in the store.
 func (e *Emitter) lost(q *Quota) {
-	m := q.message()
+	m := q.event()
 	e.drops.Failed(slog.String("event", m.ID), slog.String("type", m.Type))
-	if e.Queued(m.Type) {
-		e.Dropped(1)
-	}
-}
-
-// storeQuota stores the event of a quota. It tries again until the store takes
-// it, or once more when ctx ends.
-func (e *Emitter) storeQuota(ctx context.Context, q *Quota) {
-	for ending := false; !e.add(q.message()); {
-		if ending {
-			e.lost(q)
-			return
-		}
-		select {
-		case <-ctx.Done():
-			ending = true
-		case <-time.After(every):
-		}
+	if e.Webhook().Wants(m.Type) {
+		e.Count(Dropped, 1)
 	}
 }
 
 // add adds an event to the store, and tells whether the store has it.
-func (e *Emitter) add(m *message) bool {
+func (e *Emitter) add(m *store.Event) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), storing)
 	defer cancel()
-	m.Queued = e.Queued(m.Type)
-	isNew, dropped, err := e.Store.AddEvent(ctx, m.Event)
+	m.Queued = e.Webhook().Wants(m.Type)
+	isNew, err := e.Queue.Add(ctx, *m)
 	if err != nil {
 		e.outage.Failed(slog.String("event", m.ID), slog.String("type", m.Type), slog.Any("error", err))
 		return false
 	}
 	e.outage.Worked()
-	e.count(dropped)
 	if isNew {
 		e.publish(m)
 	}
@@ -178,61 +178,48 @@ func (e *Emitter) followLog() {
 	ctx, cancel := context.WithTimeout(context.Background(), storing)
 	defer cancel()
 	for more := true; more; {
-		made := map[string]*message{}
-		added, dropped, hasMore, err := e.Store.FollowLog(ctx, e.Now().Add(-deliverFor), func(entry store.Entry) *store.Event {
+		added, hasMore, err := e.Queue.Follow(ctx, e.Queue.now().Add(-deliverFor), func(entry store.Entry) *store.Event {
 			m, err := ofEntry(entry)
 			if err != nil {
 				e.Logger.Error("making no event of a change", zap.Error(err))
 			}
-			if m == nil {
-				return nil
+			if m != nil {
+				m.Queued = e.Webhook().Wants(m.Type)
 			}
-			m.Queued = e.Queued(m.Type)
-			made[m.ID] = m
-			return &m.Event
+			return m
 		})
 		if err != nil {
 			e.outage.Failed(slog.Any("error", err))
 			return
 		}
 		e.outage.Worked()
-		e.count(dropped)
 		for i := range added {
-			e.publish(made[added[i].ID])
+			e.publish(&added[i])
 		}
 		more = hasMore
 	}
 }
 
-// count counts the events that the store dropped.
-func (e *Emitter) count(dropped int) {
-	if dropped > 0 {
-		e.Dropped(dropped)
-		e.Logger.Warn("too many events wait for delivery; dropped the oldest", zap.Int("dropped", dropped), zap.Int("at_most", store.MaxQueued))
+// publish publishes an event that is new, and makes the sender look for it.
+func (e *Emitter) publish(m *store.Event) {
+	e.Logger.Info("event", zap.String("id", m.ID), zap.String("type", m.Type), zap.Any("data", m.Data))
+	e.Emit(m.Type, m.Data)
+	if m.Queued {
+		select {
+		case e.sender.wake <- struct{}{}:
+		default: // it looks already
+		}
 	}
 }
 
-// publish publishes an event that is new.
-func (e *Emitter) publish(m *message) {
-	e.Logger.Info("event", zap.String("id", m.ID), zap.String("type", m.Type), zap.Any("data", m.data))
-	e.Emit(m.Type, m.data)
-}
-
-// Close stores the events that wait, and the events of the changes. It does not
-// wait for a store that hangs. Events that are left are dropped, but changes
-// are still in the log.
+// Close ends posting, and stores the events that wait and those of the changes. It
+// does not wait for a store that hangs. Events that are left are dropped, but
+// changes are still in the log.
 func (e *Emitter) Close() {
 	e.stop()
-	within(closing, func() {
-		<-e.ended
-		for q := e.next(); q != nil; q = e.next() {
-			if !e.add(q.message()) {
-				e.lost(q)
-				return
-			}
-		}
-		e.followLog()
-	})
+	if !within(closing, e.running.Wait) {
+		e.Logger.Warn("stopping to post events although the store hangs")
+	}
 	for q := e.next(); q != nil; q = e.next() {
 		e.lost(q)
 	}

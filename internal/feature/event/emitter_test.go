@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,47 +20,43 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
 )
 
-// shaky is a store that takes no events while it fails. It can still have
+// shaky is an engine that takes no events while it fails. It can still have
 // added them: then only the reply is lost.
 type shaky struct {
-	*book.Book
+	book.Engine
 	fails   *atomic.Int64 // how often
 	replies bool
+	takes   *atomic.Int64 // how long a commit takes, as a time.Duration
 }
 
-func newShaky(t *testing.T, fails int64) shaky {
-	s := shaky{Book: open(t), fails: new(atomic.Int64)}
+func newShaky(fails int64) shaky {
+	s := shaky{Engine: memstore.New(), fails: new(atomic.Int64), takes: new(atomic.Int64)}
 	s.fails.Store(fails)
 	return s
 }
 
-func (s shaky) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped int, err error) {
+func (s shaky) Commit(ctx context.Context, batches ...book.Batch) (errs []error) {
+	if batches[0].Space != book.EventSpace {
+		return s.Engine.Commit(ctx, batches...)
+	}
+	time.Sleep(time.Duration(s.takes.Load()))
 	if s.fails.Add(-1) < 0 {
-		return s.Book.AddEvent(ctx, e)
+		return s.Engine.Commit(ctx, batches...)
 	}
 	if s.replies {
-		_, _, err = s.Book.AddEvent(ctx, e)
+		s.Engine.Commit(ctx, batches...)
 	}
-	return false, 0, errors.Join(store.ErrUnavailable, err)
-}
-
-func (s shaky) FollowLog(ctx context.Context, since time.Time, event func(store.Entry) *store.Event) (added []store.Event, dropped int, more bool, err error) {
-	if s.fails.Add(-1) < 0 {
-		return s.Book.FollowLog(ctx, since, event)
-	}
-	if s.replies {
-		_, _, _, err = s.Book.FollowLog(ctx, since, event)
-	}
-	return nil, 0, false, errors.Join(store.ErrUnavailable, err)
+	return []error{store.ErrUnavailable}
 }
 
 // always is more calls than a test makes.
 const always = 1 << 40
 
 // record adds an entry to the audit log.
-func record(t *testing.T, db *book.Book, e store.Entry) {
+func record(t *testing.T, db *event.Queue, e store.Entry) {
 	t.Helper()
 	err := db.ChangeOne(t.Context(), e.At, "acc_1", func(a *book.Account) error {
 		a.Exists = true
@@ -86,16 +81,17 @@ func TestStoreFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				db, got := newShaky(t, always), new(emitted)
-				db.replies = replies
+				engine, got := newShaky(always), new(emitted)
+				engine.replies = replies
+				db := over(t, engine)
 				e := emitter(t, db, got)
 				for range 3 {
 					e.Reached(quota("acc_1", 80))
 				}
-				record(t, db.Book, changed())
+				record(t, db, changed())
 				e.Follow()
 				time.Sleep(time.Minute)
-				db.fails.Store(0)
+				engine.fails.Store(0)
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
 				if n := len(queued(t, db)); n != 2 {
@@ -176,7 +172,7 @@ func TestFollowedOnce(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if n, err := db.QueuedEvents(t.Context()); err != nil || n != changes || len(got.get()) != changes {
+		if n, _, err := db.QueuedEvents(t.Context()); err != nil || n != changes || len(got.get()) != changes {
 			t.Errorf("got %d events, %v, and %d were published; want %d", n, err, len(got.get()), changes)
 		}
 		for range changes {
@@ -194,18 +190,23 @@ func TestFollowedOnce(t *testing.T) {
 func TestLateEventIsNoError(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		db   func(t *testing.T) event.Store
-		want zapcore.Level
+		takes time.Duration
+		fails int64
+		want  zapcore.Level
 	}{
-		"late":       {func(t *testing.T) event.Store { return slow{open(t)} }, zap.InfoLevel},
-		"second try": {func(t *testing.T) event.Store { return newShaky(t, 1) }, zap.WarnLevel},
-		"lost":       {func(t *testing.T) event.Store { return newShaky(t, always) }, zap.ErrorLevel},
+		"late":       {5 * time.Second, 0, zap.InfoLevel},
+		"second try": {0, 1, zap.WarnLevel},
+		"lost":       {0, always, zap.ErrorLevel},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				core, logs := observer.New(zap.DebugLevel)
-				e := emitterWith(c.db(t), new(emitted), new(counts), zap.New(core))
+				engine := newShaky(c.fails)
+				engine.takes.Store(int64(c.takes))
+				e := event.NewEmitter(event.EmitterOptions{
+					Queue: over(t, engine), Webhook: func() *event.Webhook { return nil }, Emit: new(emitted).add, Count: new(counts).add, Logger: zap.New(core),
+				})
 				e.Reached(quota("acc_1", 80))
 				time.Sleep(time.Minute)
 				e.Close()
@@ -221,21 +222,14 @@ func TestLateEventIsNoError(t *testing.T) {
 	}
 }
 
-// slow is a store that takes five seconds.
-type slow struct{ event.Store }
-
-func (s slow) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped int, err error) {
-	time.Sleep(5 * time.Second)
-	return s.Store.AddEvent(ctx, e)
-}
-
 // TestTooManyWait: if too many events wait for the store, the oldest are dropped
 // and counted.
 func TestTooManyWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, c := newShaky(t, always), new(counts)
-		e := emitterWith(db, new(emitted), c, zap.NewNop())
+		engine, c := newShaky(always), new(counts)
+		db := over(t, engine)
+		e := emitterWith(t, db, new(emitted), c, zap.NewNop())
 		e.Reached(quota("first", 80))
 		synctest.Wait() // it is being stored
 		const reached = store.MaxQueued + 2
@@ -245,14 +239,14 @@ func TestTooManyWait(t *testing.T) {
 		if c.get(event.Dropped) != 2 {
 			t.Errorf("%d events were dropped, want 2", c.get(event.Dropped))
 		}
-		db.fails.Store(0)
+		engine.fails.Store(0)
 		e.Close()
-		list, err := db.ClaimEvents(t.Context(), time.Now(), time.Hour, reached)
+		list := queued(t, db)
 		has := func(account string) bool {
 			return slices.ContainsFunc(list, func(e store.Event) bool { return bytes.Contains(e.Body, []byte(`"`+account+`"`)) })
 		}
-		if err != nil || has("acc_0") || has("acc_1") || !has("acc_2") || !has(fmt.Sprint("acc_", reached-1)) {
-			t.Errorf("got %d events, %v, want all but the two that waited longest", len(list), err)
+		if has("acc_0") || has("acc_1") || !has("acc_2") || !has(fmt.Sprint("acc_", reached-1)) {
+			t.Errorf("got %d events, want all but the two that waited longest", len(list))
 		}
 	})
 }
@@ -272,17 +266,19 @@ func TestClose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				failing, count := newShaky(t, always), new(counts)
-				db := &changing{Store: failing}
-				e := emitterWith(db, new(emitted), count, zap.NewNop())
+				engine, count := newShaky(always), new(counts)
+				db := over(t, engine)
+				e := emitterWith(t, db, new(emitted), count, zap.NewNop())
 				for i := range waiting {
 					e.Reached(quota("acc_"+strings.Repeat("x", i), 80))
 				}
-				record(t, failing.Book, changed())
+				record(t, db, changed())
 				time.Sleep(1500 * time.Millisecond)
-				db.hangs.Store(c.hangs)
+				if c.hangs {
+					engine.takes.Store(int64(10 * time.Second))
+				}
 				if c.works {
-					failing.fails.Store(0)
+					engine.fails.Store(0)
 				}
 				began := time.Now()
 				e.Close()
@@ -295,24 +291,11 @@ func TestClose(t *testing.T) {
 				if c.works {
 					stored, dropped = waiting+1, 0 // with that of the change
 				}
-				n, err := failing.QueuedEvents(t.Context())
+				n, _, err := db.QueuedEvents(t.Context())
 				if err != nil || n != stored || count.get(event.Dropped) != dropped {
 					t.Errorf("got %d events, %v, and %d dropped; want %d and %d", n, err, count.get(event.Dropped), stored, dropped)
 				}
 			})
 		})
 	}
-}
-
-// changing is a store that can become slow.
-type changing struct {
-	event.Store
-	hangs atomic.Bool
-}
-
-func (c *changing) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped int, err error) {
-	if c.hangs.Load() {
-		time.Sleep(10 * time.Second)
-	}
-	return c.Store.AddEvent(ctx, e)
 }

@@ -1,14 +1,17 @@
-// Package event stores and posts events: an account reaches a limit, or an
-// account or a key changes.
+// Package event makes, stores, publishes and posts events: an account reaches a
+// limit, or an account or a key changes.
 //
-// The events of changes are made from the audit log, so none is missing. An
-// event has an id that is derived from what happened, so that the same event
+// An Emitter of an open store makes them: of limits as calls reach them, and of
+// changes from the audit log, so none of these is missing. It adds those for the
+// webhook to a Queue, and posts what any gate added. Of several gates on a store,
+// one posts at a time.
+//
+// An event has an id that is derived from what happened, so that the same event
 // has the same id after a restart and on every gate.
 package event
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -20,16 +23,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
-
-// Store keeps events until they are delivered. A book.Book does, and has the
-// contract of the methods.
-type Store interface {
-	AddEvent(ctx context.Context, event store.Event) (isNew bool, dropped int, err error)
-	FollowLog(ctx context.Context, since time.Time, event func(store.Entry) *store.Event) (added []store.Event, dropped int, more bool, err error)
-	ClaimEvents(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]store.Event, error)
-	RetryEvent(ctx context.Context, id string, due time.Time) error
-	RemoveEvent(ctx context.Context, id string) error
-}
 
 // The types of events. They are names of Caddy's event system, too.
 const (
@@ -47,19 +40,13 @@ var Types = []string{QuotaWarning, QuotaExceeded, KeyCreated, KeyRotated, KeyRev
 // Quota is a store.Quota as an event.
 type Quota store.Quota
 
-// message is an event, with what Caddy's event system gets of it.
-type message struct {
-	store.Event
-	data map[string]any
-}
-
 // knownFor is how long the store knows an event at least, after the end of
 // its period or after its change.
 const knownFor = 7 * 24 * time.Hour
 
-// newMessage returns an event. Its id is derived from the parts, which have no
+// newEvent returns an event. Its id is derived from the parts, which have no
 // NUL. over is the end of its period, or the time of its change.
-func newMessage(kind string, at, over time.Time, data map[string]any, parts ...string) *message {
+func newEvent(kind string, at, over time.Time, data map[string]any, parts ...string) *store.Event {
 	body, err := json.Marshal(struct {
 		Type      string         `json:"type"`
 		Timestamp time.Time      `json:"timestamp"`
@@ -70,10 +57,10 @@ func newMessage(kind string, at, over time.Time, data map[string]any, parts ...s
 	}
 	sum := sha256.Sum256([]byte(kind + "\x00" + strings.Join(parts, "\x00")))
 	id := "evt_" + hex.EncodeToString(sum[:16])
-	return &message{store.Event{ID: id, Type: kind, At: at, Body: body, Known: over.Add(knownFor)}, data}
+	return &store.Event{ID: id, Type: kind, At: at, Body: body, Data: data, Known: over.Add(knownFor)}
 }
 
-// exceeded is the threshold of QuotaExceeded in a message. All of the limit
+// exceeded is the threshold of QuotaExceeded in an event. All of the limit
 // is used, or the call costs more than what is left.
 const exceeded = 100
 
@@ -93,11 +80,11 @@ func (q Quota) key() quotaKey {
 	return k
 }
 
-// message returns the event of a quota. The name of the period is a part of its
+// event returns the event of a quota. The name of the period is a part of its
 // id: a day and a month can begin at the same time.
-func (q Quota) message() *message {
+func (q Quota) event() *store.Event {
 	k := q.key()
-	return newMessage(k.kind, q.At.Truncate(time.Millisecond), q.End, map[string]any{
+	return newEvent(k.kind, q.At.Truncate(time.Millisecond), q.End, map[string]any{
 		"account": q.Account, "plan": q.Plan, "endpoint": q.Endpoint, "period": q.Period.String(), "limit": q.Limit,
 		"used": q.Used, "threshold": k.threshold, "resets_at": q.End,
 	}, k.account, k.endpoint, k.period.String(), strconv.FormatInt(k.start, 10), strconv.Itoa(k.threshold))
@@ -112,7 +99,7 @@ var types = map[string]string{
 
 // ofEntry returns the event of a change, nil if it has none. The id of the entry
 // makes that of the event.
-func ofEntry(e store.Entry) (*message, error) {
+func ofEntry(e store.Entry) (*store.Event, error) {
 	kind, text := types[e.Action], e.After
 	if kind == "" {
 		return nil, nil
@@ -130,7 +117,7 @@ func ofEntry(e store.Entry) (*message, error) {
 	data := map[string]any{"account": e.Account}
 	if kind != AccountChanged {
 		data["key"], data["name"] = e.Target, state.Name
-		return newMessage(kind, e.At, e.At, data, e.ID.String()), nil
+		return newEvent(kind, e.At, e.At, data, e.ID.String()), nil
 	}
 	data["plan"], data["disabled"] = state.Plan, state.Disabled
 	if e.Action == api.AccountDelete {
@@ -140,5 +127,5 @@ func ofEntry(e store.Entry) (*message, error) {
 		}
 		data["deleted"], data["month"], data["usage"] = true, closed.Month, closed.Usage
 	}
-	return newMessage(kind, e.At, e.At, data, e.ID.String()), nil
+	return newEvent(kind, e.At, e.At, data, e.ID.String()), nil
 }

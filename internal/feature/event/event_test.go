@@ -2,14 +2,17 @@ package event_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,17 +29,27 @@ import (
 
 var key = bytes.Repeat([]byte("k"), 32)
 
-// open returns an empty store.
-func open(t *testing.T) *book.Book {
+// open returns the queue of an empty store.
+func open(t *testing.T) *event.Queue { return over(t, memstore.New()) }
+
+// over returns the queue of a gate on an engine.
+func over(t *testing.T, engine book.Engine) *event.Queue {
 	t.Helper()
-	db := book.New(memstore.New(), slog.New(slog.DiscardHandler))
+	db := book.New(engine, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return db
+	return event.NewQueue(db)
 }
+
+// shared is an engine that several gates can use.
+type shared struct{ book.Engine }
+
+func (shared) Now() time.Time { return time.Now() }
+
+func (shared) Since(t time.Time) time.Duration { return time.Since(t) }
 
 // emitted has the types of events.
 type emitted struct {
@@ -56,19 +69,21 @@ func (e *emitted) get() []string {
 	return slices.Clone(e.types)
 }
 
-// emitter returns an Emitter until the test ends.
-func emitter(t *testing.T, db event.Store, to *emitted) *event.Emitter {
+// emitter returns an Emitter that posts nothing, until the test ends.
+func emitter(t *testing.T, db *event.Queue, to *emitted) *event.Emitter {
 	t.Helper()
-	e := emitterWith(db, to, new(counts), zap.NewNop())
+	e := emitterWith(t, db, to, new(counts), zap.NewNop())
 	t.Cleanup(e.Close)
 	return e
 }
 
 // emitterWith also counts what is dropped, and logs.
-func emitterWith(db event.Store, to *emitted, c *counts, logger *zap.Logger) *event.Emitter {
+func emitterWith(t *testing.T, db *event.Queue, to *emitted, c *counts, logger *zap.Logger) *event.Emitter {
+	t.Helper()
+	w := webhook(t, "http://receiver.example")
+	w.DialWith(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("it is not reachable") })
 	return event.NewEmitter(event.EmitterOptions{
-		Store: db, Queued: func(string) bool { return true }, Emit: to.add, Dropped: func(n int) { c.add(event.Dropped, n) },
-		Now: time.Now, Logger: logger,
+		Queue: db, Webhook: func() *event.Webhook { return w }, Emit: to.add, Count: c.add, Logger: logger,
 	})
 }
 
@@ -80,12 +95,19 @@ func quota(account string, threshold int) event.Quota {
 	}
 }
 
-// queued claims all events.
-func queued(t *testing.T, db event.Store) []store.Event {
+// queued returns the events that wait, oldest first.
+func queued(t *testing.T, db *event.Queue) (list []store.Event) {
 	t.Helper()
-	list, err := db.ClaimEvents(t.Context(), time.Now().Add(time.Hour), time.Nanosecond, 1000)
+	found, err := db.Scan(t.Context(), 2*store.MaxQueued, book.Range{Space: book.EventSpace, From: "q ", To: "q!"})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, row := range found[0] {
+		var e store.Event
+		if err := book.DecodeRow(row, &e); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e)
 	}
 	return list
 }
@@ -133,9 +155,9 @@ func TestID(t *testing.T) {
 		}
 		emitter(t, db, new(emitted)).Reached(q)
 		synctest.Wait()
-		list, err := db.ClaimEvents(t.Context(), q.At.Add(time.Hour), time.Nanosecond, 1)
-		if err != nil || len(list) != 1 {
-			t.Fatal(list, err)
+		list := queued(t, db)
+		if len(list) != 1 {
+			t.Fatal(list)
 		}
 		got := list[0]
 		// Ids must never change: receivers recognize repetitions by them.
@@ -215,47 +237,57 @@ func (c *counts) get(outcome string) int {
 	return c.of[outcome]
 }
 
-// sender starts a Sender until the test ends.
-func sender(t *testing.T, db event.Store, url string, logger *zap.Logger) (*event.Sender, *counts) {
+// webhook returns the options of a webhook with the key.
+func webhook(t *testing.T, url string) *event.Webhook {
 	t.Helper()
-	c := &counts{}
-	s, err := event.NewSender(event.SenderOptions{URL: url, Key: key, Count: c.add, Now: time.Now, Logger: logger})
-	if err != nil {
+	w := &event.Webhook{URL: url, Secret: "whsec_" + base64.StdEncoding.EncodeToString(key)}
+	if err := w.Check(false); err != nil {
 		t.Fatal(err)
 	}
-	s.Start(db)
-	t.Cleanup(s.Stop)
-	return s, c
+	return w
 }
 
-// add adds events of quotas.
-func add(t *testing.T, db event.Store, n int) {
+// sender posts to a webhook until the test ends, or until stop.
+func sender(t *testing.T, db *event.Queue, to *event.Webhook, logger *zap.Logger) (stop func(), c *counts) {
 	t.Helper()
-	e := emitterWith(db, new(emitted), new(counts), zap.NewNop())
-	for i := range n {
-		e.Reached(quota("acc_"+strings.Repeat("x", i), 80))
-	}
-	e.Close()
+	c = &counts{}
+	e := event.NewEmitter(event.EmitterOptions{
+		Queue: db, Webhook: func() *event.Webhook { return to }, Emit: func(string, map[string]any) {}, Count: c.add, Logger: logger,
+	})
+	t.Cleanup(e.Close)
+	return e.Close, c
 }
 
-func empty(t *testing.T, db *book.Book) func() bool {
+// add adds events.
+func add(t *testing.T, db *event.Queue, n int) {
+	t.Helper()
+	for i := range n {
+		e := store.Event{ID: fmt.Sprint("evt_", i), Type: event.KeyCreated, At: time.Now(), Body: []byte("{}"), Queued: true, Known: time.Now().Add(time.Hour)}
+		if isNew, err := db.Add(t.Context(), e); err != nil || !isNew {
+			t.Fatalf("adding an event: %v, %v", isNew, err)
+		}
+	}
+}
+
+func empty(t *testing.T, db *event.Queue) func() bool {
 	return func() bool {
-		n, err := db.QueuedEvents(t.Context())
+		n, _, err := db.QueuedEvents(t.Context())
 		return err == nil && n == 0
 	}
 }
 
 func ok(http.ResponseWriter, *http.Request, int) {}
 
-// TestTwoSenders: two gates on a store post each event once, also more than
-// they post at once.
+// TestTwoSenders: two gates on a store post each event once, also more than they
+// post at once.
 func TestTwoSenders(t *testing.T) {
 	t.Parallel()
-	db := open(t)
+	engine := shared{memstore.New()}
+	db := over(t, engine)
 	r, url := newReceiver(t, ok)
 	add(t, db, 150)
 	for range 2 {
-		sender(t, db, url, zap.NewNop())
+		sender(t, over(t, engine), webhook(t, url), zap.NewNop())
 	}
 	eventually(t, "all events", empty(t, db))
 	if events, posts := r.received(); events != 150 || posts != 150 {

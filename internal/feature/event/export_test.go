@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// DialWith makes a Sender that does not run connect with dial.
-func (s *Sender) DialWith(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
-	s.transport.DialContext = dial
+// DialWith makes a webhook connect with dial.
+func (w *Webhook) DialWith(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	w.transport.DialContext = dial
 }

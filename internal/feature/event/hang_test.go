@@ -8,27 +8,23 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
 )
 
-// hung is a store that answers nothing until it is released.
+// hung is an engine that answers nothing about rows until it is released.
 type hung struct {
-	event.Store
+	book.Engine
 	released chan struct{}
 }
 
-func (h hung) AddEvent(context.Context, store.Event) (bool, int, error) {
+func (h hung) GetRows(context.Context, book.Space, ...string) ([]book.Row, error) {
 	<-h.released
-	return false, 0, store.ErrUnavailable
+	return nil, store.ErrUnavailable
 }
 
-func (h hung) FollowLog(context.Context, time.Time, func(store.Entry) *store.Event) ([]store.Event, int, bool, error) {
-	<-h.released
-	return nil, 0, false, store.ErrUnavailable
-}
-
-func (h hung) ClaimEvents(context.Context, time.Time, time.Duration, int) ([]store.Event, error) {
+func (h hung) Scan(context.Context, int, ...book.Range) ([][]book.Row, error) {
 	<-h.released
 	return nil, store.ErrUnavailable
 }
@@ -37,8 +33,8 @@ func (h hung) ClaimEvents(context.Context, time.Time, time.Duration, int) ([]sto
 func TestHungStoreHoldsNoCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := hung{released: make(chan struct{})}
-		e := emitter(t, h, new(emitted))
+		h := hung{memstore.New(), make(chan struct{})}
+		e := emitter(t, over(t, h), new(emitted))
 		began := time.Now()
 		for range 1000 {
 			e.Reached(quota("acc_1", 80))
@@ -63,17 +59,11 @@ func TestHungStoreHoldsNoCall(t *testing.T) {
 func TestHungStoreHoldsNoStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := hung{released: make(chan struct{})}
-		s, err := event.NewSender(event.SenderOptions{
-			URL: "http://127.0.0.1:1", Key: make([]byte, 32), Count: func(string, int) {}, Now: time.Now, Logger: zap.NewNop(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Start(h)
+		h := hung{memstore.New(), make(chan struct{})}
+		stop, _ := sender(t, over(t, h), webhook(t, "http://127.0.0.1:1"), zap.NewNop())
 		synctest.Wait()
 		began := time.Now()
-		s.Stop()
+		stop()
 		if waited := time.Since(began); waited > 10*time.Second {
 			t.Errorf("stopping took %s", waited)
 		}

@@ -32,7 +32,7 @@ func TestLargeHeaders(t *testing.T) {
 				w.Header().Set("X-Large", strings.Repeat("x", c.size))
 			})
 			add(t, db, 1)
-			_, outcomes := sender(t, db, url, zap.NewNop())
+			_, outcomes := sender(t, db, webhook(t, url), zap.NewNop())
 			eventually(t, "an outcome", func() bool { return outcomes.get(event.Delivered)+outcomes.get(event.Failed) > 0 })
 			if outcomes.get(c.want) == 0 {
 				t.Errorf("headers of %d bytes: want %s", c.size, c.want)
@@ -56,7 +56,7 @@ func TestEndlessBody(t *testing.T) {
 		written <- sent
 	})
 	add(t, db, 1)
-	_, outcomes := sender(t, db, url, zap.NewNop())
+	_, outcomes := sender(t, db, webhook(t, url), zap.NewNop())
 	eventually(t, "the delivery", func() bool { return outcomes.get(event.Delivered) == 1 })
 	if sent := <-written; sent >= 64<<20 {
 		t.Errorf("the sender read %d bytes", sent)
@@ -79,7 +79,7 @@ func TestLogHasNothingOfTheReceiver(t *testing.T) {
 	})
 	add(t, db, 1)
 	core, log := observer.New(zap.DebugLevel)
-	_, outcomes := sender(t, db, url, zap.New(core))
+	_, outcomes := sender(t, db, webhook(t, url), zap.New(core))
 	eventually(t, "a failure", func() bool { return outcomes.get(event.Failed) > 0 })
 	for _, entry := range log.All() {
 		if text := fmt.Sprint(entry.Message, entry.ContextMap()); strings.Contains(text, "ada@") || strings.Contains(text, "s3cret") {

@@ -2,6 +2,7 @@ package event
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/heaptest"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
 )
 
 // The threat: accounts reach their limits so often that the events fill the
@@ -28,9 +31,12 @@ func largest(n int) Quota {
 func TestEventsAreBounded(t *testing.T) {
 	dropped := 0
 	open := func() *Emitter {
-		e := NewEmitter(EmitterOptions{Queued: func(string) bool { return true }, Dropped: func(n int) { dropped += n }, Now: time.Now, Logger: zap.NewNop()})
+		e := NewEmitter(EmitterOptions{
+			Queue: NewQueue(book.New(memstore.New(), slog.New(slog.DiscardHandler))), Webhook: func() *Webhook { return new(Webhook) },
+			Count: func(_ string, n int) { dropped += n }, Logger: zap.NewNop(),
+		})
 		e.stop() // it stores nothing
-		<-e.ended
+		e.running.Wait()
 		return e
 	}
 	heaptest.Holds(t, "known events", 64<<20, func() any {

@@ -7,7 +7,9 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +19,8 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
 )
 
 // pipes is a listener in memory, because time does not pass in a test of
@@ -45,30 +49,22 @@ func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// inMemory starts a Sender and a receiver that are connected in memory. Both
-// stop at the end of the test, which must be in a bubble of synctest.
-func inMemory(t *testing.T, db event.Store, answer http.HandlerFunc, logger ...*zap.Logger) (*event.Sender, *counts) {
+// inMemory starts a sender and a receiver that are connected in memory. Both stop
+// at the end of the test, which must be in a bubble of synctest.
+func inMemory(t *testing.T, db *event.Queue, answer http.HandlerFunc, logger ...*zap.Logger) (stop func(), c *counts) {
 	t.Helper()
 	p := pipes{make(chan net.Conn), make(chan struct{})}
 	r := &receiver{t: t, ids: map[string]int{}, answer: func(w http.ResponseWriter, r *http.Request, _ int) { answer(w, r) }}
 	server := &http.Server{Handler: r}
 	go func() { _ = server.Serve(p) }() // returns when the server is closed
-	c := &counts{}
-	s, err := event.NewSender(event.SenderOptions{
-		URL: "http://receiver.example/hook?token=hidden", Key: key, Count: c.add, Now: time.Now, Logger: append(logger, zap.NewNop())[0],
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.DialWith(p.dial)
-	s.Start(db)
 	t.Cleanup(func() {
-		s.Stop()
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return s, c
+	w := webhook(t, "http://receiver.example/hook?token=hidden")
+	w.DialWith(p.dial)
+	return sender(t, db, w, append(logger, zap.NewNop())[0])
 }
 
 // TestPostTimesOut: a post ends after 15 seconds, and the next one comes
@@ -178,10 +174,9 @@ func TestFailures(t *testing.T) {
 func TestTooOld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, q := open(t), quota("acc_1", 80)
-		q.At = time.Now().Add(-25 * time.Hour)
-		emitter(t, db, new(emitted)).Reached(q)
-		synctest.Wait()
+		db := open(t)
+		add(t, db, 1)
+		time.Sleep(25 * time.Hour)
 		_, c := inMemory(t, db, func(http.ResponseWriter, *http.Request) { t.Error("it was posted") })
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -191,73 +186,151 @@ func TestTooOld(t *testing.T) {
 	})
 }
 
-// remote is a store that does nothing for a context that has ended, as a store
-// over a network does.
-type remote struct{ event.Store }
+// remote is an engine that does nothing for a context that has ended, as one over
+// a network does.
+type remote struct{ shared }
 
-func (r remote) RetryEvent(ctx context.Context, id string, due time.Time) error {
+func (r remote) Commit(ctx context.Context, batches ...book.Batch) []error {
 	if err := ctx.Err(); err != nil {
-		return err
+		return []error{err}
 	}
-	return r.Store.RetryEvent(ctx, id, due)
+	return r.Engine.Commit(ctx, batches...)
 }
 
-// hesitant claims events and then waits.
+// hesitant waits after it has read rows of events.
 type hesitant struct {
-	event.Store
-	claimed, waits chan struct{}
+	remote
+	read, waits chan struct{}
 }
 
-func (h hesitant) ClaimEvents(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]store.Event, error) {
-	list, err := h.Store.ClaimEvents(ctx, now, lease, limit)
-	select {
-	case h.claimed <- struct{}{}:
-	default: // a later claim
+func (h hesitant) GetRows(ctx context.Context, of book.Space, keys ...string) ([]book.Row, error) {
+	rows, err := h.remote.GetRows(ctx, of, keys...)
+	if of == book.EventSpace && strings.HasPrefix(keys[0], "q ") {
+		close(h.read)
+		<-h.waits
 	}
-	<-h.waits
-	return list, err
+	return rows, err
 }
 
-// TestStopReleases: events that a sender has claimed are due when it has
-// stopped, for any process, and not only after their lease. Neither a post nor
-// a claim in progress keeps them.
+// TestStopReleases: what a sender is posting can be posted by any process at once
+// when it has stopped, and not only after its lease. Neither a post nor a read in
+// progress keeps it.
 func TestStopReleases(t *testing.T) {
 	t.Parallel()
-	due := func(t *testing.T, db event.Store) {
+	next := func(t *testing.T, engine book.Engine) {
 		t.Helper()
-		list, err := db.ClaimEvents(t.Context(), time.Now(), time.Minute, 10)
-		if err != nil || len(list) != 3 {
-			t.Errorf("got %d events, %v, want 3", len(list), err)
+		began := time.Now()
+		db := over(t, engine)
+		inMemory(t, db, func(http.ResponseWriter, *http.Request) {})
+		synctest.Wait()
+		if time.Since(began) > 0 || !empty(t, db)() {
+			t.Errorf("the next sender left %d events", len(queued(t, db)))
 		}
 	}
 	t.Run("posting", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			db, began := open(t), time.Now()
+			engine, began := remote{shared{memstore.New()}}, time.Now()
+			db := over(t, engine)
 			add(t, db, 3)
-			s, c := inMemory(t, remote{db}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+			stop, c := inMemory(t, db, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 			synctest.Wait() // all are being posted
-			s.Stop()
-			due(t, db)
+			stop()
+			next(t, engine)
 			if time.Since(began) > 0 || c.get(event.Failed) != 0 {
 				t.Errorf("stopping took %v, with %v", time.Since(began), c.of)
 			}
 		})
 	})
-	t.Run("claiming", func(t *testing.T) {
+	t.Run("reading", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			db := open(t)
-			add(t, db, 3)
-			h := hesitant{remote{db}, make(chan struct{}, 1), make(chan struct{})}
-			s, _ := inMemory(t, h, func(http.ResponseWriter, *http.Request) { t.Error("an event was posted by a sender that stops") })
-			<-h.claimed
+			engine := remote{shared{memstore.New()}}
+			add(t, over(t, engine), 3)
+			h := hesitant{engine, make(chan struct{}), make(chan struct{})}
+			stop, _ := inMemory(t, over(t, h), func(http.ResponseWriter, *http.Request) { t.Error("an event was posted by a sender that stops") })
+			<-h.read
 			go func() {
 				time.Sleep(time.Second)
 				close(h.waits)
 			}()
-			s.Stop()
-			due(t, db)
+			stop()
+			next(t, engine)
 		})
+	})
+}
+
+// TestKilledGate: while a gate posts, no other does. If it is killed, another one
+// posts after the lease.
+func TestKilledGate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		engine, began := shared{memstore.New()}, time.Now()
+		killed := book.Write{Row: book.Row{Key: "lease", Value: book.EncodeRow("killed"), Expires: began.Add(10 * time.Second)}}
+		if err := engine.Commit(t.Context(), book.Batch{Space: book.Space{Name: "webhook"}, Writes: []book.Write{killed}})[0]; err != nil {
+			t.Fatal(err)
+		}
+		posted := make(chan time.Duration, 1)
+		db := over(t, engine)
+		add(t, db, 1)
+		inMemory(t, db, func(http.ResponseWriter, *http.Request) { posted <- time.Since(began) })
+		if after := <-posted; after < 10*time.Second || after > 12*time.Second {
+			t.Errorf("the event was posted after %v", after)
+		}
+	})
+}
+
+// TestLongPosts: a gate that posts for longer than a lease, or waits for the next
+// try, keeps the events from others.
+func TestLongPosts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		engine := shared{memstore.New()}
+		first := over(t, engine)
+		add(t, first, 1)
+		inMemory(t, first, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		synctest.Wait()
+		inMemory(t, over(t, engine), func(http.ResponseWriter, *http.Request) { t.Error("another gate posted") })
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestOutcomeIsKept: an event that was posted is not posted again because the
+// store does not take that.
+func TestOutcomeIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		engine := newShaky(0)
+		db, posts := over(t, engine), atomic.Int64{}
+		add(t, db, 3)
+		engine.fails.Store(always)
+		inMemory(t, db, func(http.ResponseWriter, *http.Request) { posts.Add(1) })
+		time.Sleep(time.Hour)
+		if posts.Load() != 3 || len(queued(t, db)) != 3 {
+			t.Errorf("got %d posts, want 3, and no row removed", posts.Load())
+		}
+		engine.fails.Store(0)
+		time.Sleep(2 * time.Second)
+		if synctest.Wait(); posts.Load() != 3 || !empty(t, db)() {
+			t.Errorf("got %d posts, want 3 and an empty queue", posts.Load())
+		}
+	})
+}
+
+// TestFullQueue: if more events than store.MaxQueued wait, the oldest are dropped
+// and counted. They stay known.
+func TestFullQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := open(t)
+		add(t, db, store.MaxQueued+3)
+		_, c := inMemory(t, db, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		synctest.Wait()
+		if list := queued(t, db); c.get(event.Dropped) != 3 || len(list) != store.MaxQueued || list[0].ID != "evt_3" {
+			t.Errorf("got %d events from %s on, and %d were dropped", len(list), list[0].ID, c.get(event.Dropped))
+		}
+		if isNew, err := db.Add(t.Context(), store.Event{ID: "evt_0", Queued: true}); err != nil || isNew {
+			t.Errorf("adding a dropped event: got %v, %v", isNew, err)
+		}
 	})
 }

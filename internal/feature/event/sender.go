@@ -1,23 +1,19 @@
 package event
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"math/rand/v2"
-	"net/http"
-	"strconv"
-	"sync"
+	mathrand "math/rand/v2"
+	"slices"
 	"time"
 
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/internal/outage"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
 
 const (
@@ -25,23 +21,16 @@ const (
 	atOnce = 64
 	// posting is how long a post may take.
 	posting = 15 * time.Second
-	// lease is how long no other gate posts an event that is claimed: the
-	// time of a post and of storing its outcome.
-	lease = posting + asking
 	// asking is how long the store may take.
 	asking = 5 * time.Second
-	// poll is how often the sender looks for due events. Its own ones wake
-	// it; those of other gates and repetitions do not.
-	poll = time.Second
+	// lease is how long no other gate posts, after a renewal. A gate that was
+	// killed delays the events of others for that time.
+	lease, renewal = 2 * asking, 2 * time.Second
 	// firstRetry and maxRetry are the waits after the first failure and
 	// after many.
 	firstRetry, maxRetry = time.Second, time.Hour
 	// deliverFor is how long after it happened an event is given up.
 	deliverFor = 24 * time.Hour
-	// maxAnswer is how much of an answer is read, so that its connection can
-	// be used again. Its headers have the same limit: the receiver may be
-	// hostile, and 64 posts run at once.
-	maxAnswer = 64 << 10
 )
 
 // Outcomes of deliveries.
@@ -52,157 +41,213 @@ const (
 	Dropped   = "dropped" // for newer ones, because too many wait, or because the store did not take them
 )
 
-// SenderOptions are what a Sender uses.
-type SenderOptions struct {
-	// URL is where events are posted to.
-	URL string
-	// Key signs them.
-	Key []byte
-	// Count counts outcomes.
-	Count  func(outcome string, n int)
-	Now    func() time.Time
-	Logger *zap.Logger
+// sender posts the events of a queue as Standard Webhooks, each at least once,
+// while no other gate does. Only its goroutine uses it, apart from wake and ended.
+type sender struct {
+	*EmitterOptions
+	id       string // of its lease
+	wake     chan struct{}
+	ended    chan *waiting
+	asking   *outage.Log
+	receiver *outage.Log
+
+	leased  time.Time    // when it got the lease last
+	last    string       // the key of the last row that was read
+	waiting []*waiting   // the events of the rows up to last
+	done    []book.Write // that remove rows
 }
 
-// Sender posts the queued events of a store as Standard Webhooks, each at
-// least once. Several senders can share a store.
-type Sender struct {
-	SenderOptions
-	signer    *standardwebhooks.Webhook
-	transport *http.Transport
-	wake      chan struct{}
-	stop      context.CancelFunc
-	running   sync.WaitGroup
-	store     Store
-	asking    *outage.Log
-	receiver  *outage.Log
+// waiting is an event that waits for a post or its outcome. Only this gate knows
+// when it is due: another gate, or this one after a restart, tries at once.
+type waiting struct {
+	key      string
+	due      time.Time
+	attempts int
+	posting  bool
+	event    store.Event // while posting
+	err      error       // of the post
 }
 
-// NewSender returns a Sender that does not run yet.
-func NewSender(options SenderOptions) (*Sender, error) {
-	signer, err := standardwebhooks.NewWebhookRaw(options.Key)
-	if err != nil {
-		return nil, fmt.Errorf("reading the key of the webhook: %w", err)
-	}
-	// The settings of Go include a proxy from the environment, which Caddy's
-	// reverse_proxy uses, too.
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = atOnce
-	transport.MaxResponseHeaderBytes = maxAnswer
-	log := outage.Logger(options.Logger)
-	return &Sender{
-		SenderOptions: options, signer: signer, transport: transport, wake: make(chan struct{}, 1),
+func newSender(options *EmitterOptions) *sender {
+	log := outage.Logger(options.Logger.Named("webhook"))
+	return &sender{
+		EmitterOptions: options, id: rand.Text(), wake: make(chan struct{}, 1), ended: make(chan *waiting, atOnce),
 		asking:   outage.New(log, slog.LevelWarn, "asking the store for events"),
 		receiver: outage.New(log, slog.LevelWarn, "posting an event"),
-	}, nil
-}
-
-// Start starts posting the events of a store.
-func (s *Sender) Start(from Store) {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.store, s.stop = from, cancel
-	s.running.Go(func() { s.run(ctx) })
-}
-
-// Stop ends posting. Events that are being posted are due again when it
-// returns: the next sender posts them. It does not wait for a store that hangs:
-// then they are due after their lease. It does nothing if the sender does not
-// run.
-func (s *Sender) Stop() {
-	if s.stop == nil {
-		return
-	}
-	s.stop()
-	if !within(asking+time.Second, s.running.Wait) {
-		s.Logger.Warn("stopping to post events although the store hangs")
-	}
-	s.transport.CloseIdleConnections()
-}
-
-// Wake makes the sender look for due events now.
-func (s *Sender) Wake() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // it looks already
 	}
 }
 
-// run claims and posts due events until ctx ends.
-func (s *Sender) run(ctx context.Context) {
-	tick := time.NewTicker(poll)
+// run reads and posts events until ctx ends. Then other gates can post at once what
+// it has not delivered.
+func (s *sender) run(ctx context.Context) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
-	done := make(chan struct{}, atOnce)
-	for free, more := atOnce, true; ; {
-		if more && free > 0 {
-			claimed := s.claim(ctx, free)
-			more = len(claimed) == free
-			free -= len(claimed)
-			for _, e := range claimed {
-				s.running.Go(func() {
-					s.deliver(ctx, e)
-					done <- struct{}{}
-				})
-			}
-		}
+	for posts, next := 0, s.look; ; {
+		s.ask(ctx, next)
+		posts += s.post(ctx, atOnce-posts)
+		next = s.look
 		select {
 		case <-ctx.Done():
+			for ; posts > 0; posts-- {
+				s.settle(ctx, <-s.ended)
+			}
+			if s.ask(ctx, s.remove) && !s.leased.IsZero() {
+				s.ask(ctx, func(ctx context.Context) error { return s.Queue.release(ctx, s.id) })
+			}
 			return
 		case <-s.wake:
-			more = true
 		case <-tick.C:
-			more = true
-		case <-done:
-			free++
+		case w := <-s.ended:
+			next = s.remove
+			for ; w != nil; posts-- {
+				s.settle(ctx, w)
+				select {
+				case w = <-s.ended:
+				default:
+					w = nil
+				}
+			}
 		}
 	}
 }
 
-// claim claims up to limit due events.
-func (s *Sender) claim(ctx context.Context, limit int) (claimed []store.Event) {
-	s.ask(ctx, func(ctx context.Context) (err error) {
-		claimed, err = s.store.ClaimEvents(ctx, s.Now(), lease, limit)
-		return err
-	})
-	return claimed
-}
-
-// ask uses the store, and logs an error of it. It does not end with ctx: what
-// a sender has claimed, it must make due again.
-func (s *Sender) ask(ctx context.Context, use func(context.Context) error) {
+// ask uses the store, and logs an error of it. It does not end with ctx: the
+// outcome of a post must be stored.
+func (s *sender) ask(ctx context.Context, use func(context.Context) error) (worked bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asking)
 	defer cancel()
 	if err := use(ctx); err != nil {
 		s.asking.Failed(slog.Any("error", err))
-		return
+		return false
 	}
 	s.asking.Worked()
+	return true
 }
 
-// deliver posts an event once, and stores the outcome.
-func (s *Sender) deliver(ctx context.Context, e store.Event) {
-	err := errTooOld
-	// The last try is at the end of the time, or somewhat later.
-	if s.Now().Before(e.At.Add(deliverFor + posting)) {
-		err = s.post(ctx, e)
+// look removes what is done, and reads the events that are new if this gate has
+// the lease or gets it. Without events it needs none.
+func (s *sender) look(ctx context.Context) error {
+	if err := s.remove(ctx); err != nil || !s.Webhook().posts() {
+		return err
 	}
-	now := s.Now()
+	if now := s.Queue.now(); now.Sub(s.leased) >= renewal {
+		if len(s.waiting) == 0 {
+			if rows, err := s.Queue.after(ctx, s.last, 1); err != nil || len(rows) == 0 {
+				return err
+			}
+		}
+		held, err := s.Queue.lease(ctx, s.id)
+		if err != nil {
+			return err
+		}
+		if !held { // the other gate removes and drops events
+			s.last, s.waiting = "", nil
+			return nil
+		}
+		s.leased = now
+	}
+	for {
+		const page = 500
+		rows, err := s.Queue.after(ctx, s.last, page)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			s.last, s.waiting = row.Key, append(s.waiting, &waiting{key: row.Key})
+		}
+		if n := len(s.waiting) - store.MaxQueued; n > 0 {
+			for _, w := range s.waiting[:n] {
+				s.done = append(s.done, book.Write{Row: book.Row{Key: w.key}})
+			}
+			s.waiting = slices.Delete(s.waiting, 0, n)
+			s.Count(Dropped, n)
+			s.Logger.Warn("too many events wait for delivery; dropped the oldest", zap.Int("dropped", n), zap.Int("at_most", store.MaxQueued))
+		}
+		if len(rows) < page {
+			return s.remove(ctx)
+		}
+	}
+}
+
+// remove removes the rows of events that are done. Their ids stay known.
+func (s *sender) remove(ctx context.Context) error {
+	for len(s.done) > 0 {
+		some := s.done[:min(len(s.done), 500)]
+		if err := s.Queue.commit(ctx, book.EventSpace, some...); err != nil {
+			return err
+		}
+		s.done = s.done[len(some):]
+	}
+	return nil
+}
+
+// post starts up to limit posts of events that are due, oldest first. It starts
+// none while events that are done cannot be removed: they could not be either.
+func (s *sender) post(ctx context.Context, limit int) (started int) {
+	var due []*waiting
+	var keys []string
+	now, to := s.Queue.now(), s.Webhook()
+	for _, w := range s.waiting {
+		if len(due) == limit {
+			break
+		}
+		if !w.posting && !w.due.After(now) {
+			due, keys = append(due, w), append(keys, w.key)
+		}
+	}
+	var rows []book.Row
+	if len(due) == 0 || !to.posts() || len(s.done) > 0 || now.Sub(s.leased) >= lease || !s.ask(ctx, func(ctx context.Context) (err error) {
+		rows, err = s.Queue.GetRows(ctx, book.EventSpace, keys...)
+		return err
+	}) {
+		return 0
+	}
+	for i, w := range due {
+		if rows[i].Value == nil || !s.ask(ctx, func(context.Context) error { return book.DecodeRow(rows[i], &w.event) }) {
+			s.drop(w) // another gate has removed it, or it is damaged
+			continue
+		}
+		w.posting = true
+		started++
+		go func() {
+			w.err = errTooOld
+			// The last try is at the end of the time, or somewhat later.
+			if at := s.Queue.now(); at.Before(w.event.At.Add(deliverFor + posting)) {
+				w.err = to.post(ctx, w.event, at)
+			}
+			s.ended <- w
+		}()
+	}
+	return started
+}
+
+func (s *sender) drop(w *waiting) {
+	s.waiting = slices.DeleteFunc(s.waiting, func(other *waiting) bool { return other == w })
+}
+
+// settle keeps the outcome of a post.
+func (s *sender) settle(ctx context.Context, w *waiting) {
+	e, now := w.event, s.Queue.now()
+	w.event, w.posting = store.Event{}, false
+	w.attempts++
 	switch {
-	case err == nil:
+	case w.err == nil:
 		s.receiver.Worked()
 		s.Count(Delivered, 1)
-		s.remove(ctx, e)
 	case ctx.Err() != nil:
-		s.retry(ctx, e, now)
+		return
 	case now.Before(e.At.Add(deliverFor)):
-		s.receiver.Failed(slog.String("event", e.ID), slog.String("type", e.Type), slog.Int("attempts", e.Attempts), slog.Any("error", err))
+		s.receiver.Failed(slog.String("event", e.ID), slog.String("type", e.Type), slog.Int("attempts", w.attempts), slog.Any("error", w.err))
 		s.Count(Failed, 1)
-		s.retry(ctx, e, retryAt(e, now))
+		w.due = retryAt(e, w.attempts, now)
+		return
 	default:
 		s.Logger.Error("giving an event up: it was not delivered in time",
-			zap.String("event", e.ID), zap.String("type", e.Type), zap.Int("attempts", e.Attempts), zap.Duration("in", deliverFor), zap.NamedError("last_error", err))
+			zap.String("event", e.ID), zap.String("type", e.Type), zap.Int("attempts", w.attempts), zap.Duration("in", deliverFor), zap.NamedError("last_error", w.err))
 		s.Count(Expired, 1)
-		s.remove(ctx, e)
 	}
+	s.drop(w)
+	s.done = append(s.done, book.Write{Row: book.Row{Key: w.key}})
 }
 
 // errTooOld is why an event is given up that waited without a sender.
@@ -211,55 +256,11 @@ var errTooOld = errors.New("no gate posted it")
 // retryAt returns when to try again after a failure. The wait doubles with
 // each failure, less up to a quarter: events that failed together are not
 // tried together.
-func retryAt(e store.Event, now time.Time) time.Time {
-	wait := maxRetry
-	if doubled := e.Attempts - 1; doubled < 12 {
-		wait = min(wait, firstRetry<<max(0, doubled))
-	}
-	at, last := now.Add(wait-rand.N(wait/4)), e.At.Add(deliverFor)
+func retryAt(e store.Event, attempts int, now time.Time) time.Time {
+	wait := min(maxRetry, firstRetry<<min(attempts-1, 12))
+	at, last := now.Add(wait-mathrand.N(wait/4)), e.At.Add(deliverFor)
 	if at.After(last) {
 		return last
 	}
 	return at
-}
-
-func (s *Sender) retry(ctx context.Context, e store.Event, at time.Time) {
-	s.ask(ctx, func(ctx context.Context) error { return s.store.RetryEvent(ctx, e.ID, at) })
-}
-
-func (s *Sender) remove(ctx context.Context, e store.Event) {
-	s.ask(ctx, func(ctx context.Context) error { return s.store.RemoveEvent(ctx, e.ID) })
-}
-
-// post posts an event. Its errors contain neither the URL nor what the
-// receiver wrote. A transport follows no redirects.
-func (s *Sender) post(ctx context.Context, e store.Event) error {
-	ctx, cancel := context.WithTimeout(ctx, posting)
-	defer cancel()
-	at := s.Now()
-	signature, err := s.signer.Sign(e.ID, at, e.Body)
-	if err != nil {
-		return fmt.Errorf("signing: %w", err)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(e.Body))
-	if err != nil {
-		return errors.New("the URL of the webhook is invalid") // err has the URL
-	}
-	for name, value := range map[string]string{
-		"Content-Type": "application/json", "User-Agent": "Tollgate", standardwebhooks.HeaderWebhookID: e.ID,
-		standardwebhooks.HeaderWebhookTimestamp: strconv.FormatInt(at.Unix(), 10), standardwebhooks.HeaderWebhookSignature: signature,
-	} {
-		request.Header.Set(name, value)
-	}
-	response, err := s.transport.RoundTrip(request)
-	if err != nil {
-		return outage.Remote(err)
-	}
-	defer response.Body.Close()
-	// Only the status decides. A body that cannot be read ends the connection.
-	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer)
-	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("the receiver answered %d", response.StatusCode)
-	}
-	return nil
 }

@@ -97,9 +97,8 @@ const backupOld = 26 * time.Hour
 func checks(ctx context.Context, with *admin.Session, watched Watched) ([]api.Check, error) {
 	backedUp, err := with.Book.LastBackup(ctx)
 	first, err2 := with.Book.ListEntries(ctx, book.EntryFilter{}, store.EntryID{}, 1)
-	queued, err3 := with.Book.QueuedEvents(ctx)
-	oldest, err4 := with.Book.OldestEvent(ctx)
-	if err := errors.Join(err, err2, err3, err4); err != nil {
+	queued, oldest, err3 := with.Book.QueuedEvents(ctx)
+	if err := errors.Join(err, err2, err3); err != nil {
 		return nil, fmt.Errorf("reading the events and the last backup: %w", err)
 	}
 	checks := []api.Check{}

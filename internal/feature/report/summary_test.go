@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
@@ -349,7 +350,7 @@ func TestSummaryChecks(t *testing.T) {
 		}
 		if test.event > 0 {
 			at := g.Now().Add(-test.event)
-			if _, _, err := g.Opened().AddEvent(t.Context(), store.Event{ID: "event_1", Type: "x", At: at, Due: at, Known: at.Add(48 * time.Hour), Body: []byte("{}"), Queued: true}); err != nil {
+			if _, err := event.NewQueue(g.Opened().Book).Add(t.Context(), store.Event{ID: "event_1", Type: "x", At: at, Known: at.Add(48 * time.Hour), Body: []byte("{}"), Queued: true}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
@@ -56,8 +57,8 @@ func changeAccounts(s badgerstore.TestStore) {
 			}
 		}()
 	}
-	for {
-		if _, _, _, err := s.FollowLog(ctx, time.Time{}, knownEvent); err != nil {
+	for queue := event.NewQueue(s.Book); ; {
+		if _, _, err := queue.Follow(ctx, time.Time{}, knownEvent); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -278,9 +279,9 @@ func (c *changed) checkLog(t *testing.T, s badgerstore.TestStore) {
 		}
 		return n
 	}
-	before, made := events(), 0
+	before, made, queue := events(), 0, event.NewQueue(s.Book)
 	for more := true; more; {
-		added, _, left, err := s.FollowLog(t.Context(), time.Time{}, knownEvent)
+		added, left, err := queue.Follow(t.Context(), time.Time{}, knownEvent)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
@@ -112,7 +113,7 @@ func TestRestore(t *testing.T) {
 			if want := map[string]int64{store.Closed: 1, store.ClosedCredited: 2}; err != nil || !maps.Equal(closed, want) {
 				t.Errorf("the new account has %v, %v, want %v", closed, err, want)
 			}
-			isNew, _, err := s.AddEvent(t.Context(), store.Event{ID: "evt_done", Known: now.Add(time.Hour), Queued: true})
+			isNew, err := event.NewQueue(s.Book).Add(t.Context(), store.Event{ID: "evt_done", Known: now.Add(time.Hour), Queued: true})
 			if err != nil || isNew {
 				t.Errorf("a known event: got %v, %v", isNew, err)
 			}
@@ -143,7 +144,7 @@ func TestRestoreRefusals(t *testing.T) {
 			return s.AddRefused(t.Context(), []store.Refused{{Day: today, Calls: 1}})
 		},
 		"event": func(s badgerstore.TestStore) error {
-			_, _, err := s.AddEvent(t.Context(), store.Event{ID: "evt_1", Known: now.Add(time.Hour)})
+			_, err := event.NewQueue(s.Book).Add(t.Context(), store.Event{ID: "evt_1", Known: now.Add(time.Hour)})
 			return err
 		},
 		"nothing": func(badgerstore.TestStore) error { return nil },

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
@@ -112,11 +113,11 @@ func runWithFaults(t *testing.T) {
 	r.check("after Close", got, want, want)
 	for more := true; more; {
 		var err error
-		if _, _, more, err = r.s.FollowLog(t.Context(), time.Time{}, eventOf); err != nil {
+		if _, more, err = event.NewQueue(r.s.Book).Follow(t.Context(), time.Time{}, eventOf); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if events, err := r.s.QueuedEvents(t.Context()); err != nil || events != got.entries {
+	if events, _, err := r.s.QueuedEvents(t.Context()); err != nil || events != got.entries {
 		t.Errorf("%d events, %v, of %d entries of the audit log", events, err, got.entries)
 	}
 	if got.keys != want.settled || r.faults.Load() == 0 {
@@ -232,7 +233,7 @@ func (r *faultRun) change() error {
 
 // follow makes events of the audit log.
 func (r *faultRun) follow() error {
-	_, _, _, err := r.s.FollowLog(context.Background(), time.Time{}, eventOf)
+	_, _, err := event.NewQueue(r.s.Book).Follow(context.Background(), time.Time{}, eventOf)
 	return err
 }
 

@@ -27,10 +27,8 @@ type watched struct {
 	// before is called with the batches of a commit. An error is that of the
 	// account of the batch.
 	before func(book.Batch) error
-	// afterScan is called once after the next Scan.
-	afterScan func()
 
-	commits, batches, scanned atomic.Int64
+	commits, batches atomic.Int64
 }
 
 func (w *watched) Commit(ctx context.Context, batches ...book.Batch) []error {
@@ -50,18 +48,6 @@ func (w *watched) Commit(ctx context.Context, batches ...book.Batch) []error {
 		}
 	}
 	return errs
-}
-
-func (w *watched) Scan(ctx context.Context, limit int, ranges ...book.Range) ([][]book.Row, error) {
-	found, err := w.Engine.Scan(ctx, limit, ranges...)
-	for _, rows := range found {
-		w.scanned.Add(int64(len(rows)))
-	}
-	if after := w.afterScan; after != nil {
-		w.afterScan = nil
-		after()
-	}
-	return found, err
 }
 
 // open returns a book on a watched engine, with accounts.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/outage"
@@ -21,17 +20,14 @@ type Book struct {
 	Engine
 	recent  *Behind
 	damaged *outage.Log // of rows of recent
-	// changingEvents is locked while this gate adds, claims or removes events,
-	// so that it has no conflicts with itself.
-	changingEvents *sync.Mutex
-	names          store.Names
+	names   store.Names
 }
 
 // New returns a book on an engine. It logs what it cannot write in the
 // background.
 func New(e Engine, logger *slog.Logger) *Book {
 	return &Book{
-		Engine: e, changingEvents: new(sync.Mutex),
+		Engine:  e,
 		recent:  &Behind{Engine: e, Every: flushEvery, Most: maxPending, Soon: true, Log: outage.New(logger, slog.LevelError, "writing recent calls")},
 		damaged: outage.New(logger, slog.LevelError, "reading the recent calls of an account"),
 	}
@@ -202,23 +198,13 @@ func retry(ctx context.Context, step func() error) error {
 	}
 }
 
-// retryEvents is retry for a step that changes events.
-func (b *Book) retryEvents(ctx context.Context, step func() error) error {
-	b.changingEvents.Lock()
-	defer b.changingEvents.Unlock()
-	return retry(ctx, step)
-}
-
 // readRow decodes the value of a row, and tells whether there is one.
 func (b *Book) readRow(ctx context.Context, of Space, key string, value any) (found bool, err error) {
 	rows, err := b.GetRows(ctx, of, key)
 	if err != nil || rows[0].Value == nil {
 		return false, err
 	}
-	if err := decode(rows[0].Value, value); err != nil {
-		return false, fmt.Errorf("row %.80q: %w", key, err)
-	}
-	return true, nil
+	return true, DecodeRow(rows[0], value)
 }
 
 // commitOne is Commit for one batch.

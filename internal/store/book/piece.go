@@ -1,12 +1,10 @@
 package book
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +37,7 @@ func (b *Book) Dump(ctx context.Context, write func(Piece) error) error {
 
 // Spaces returns the spaces with a name that can have rows at a time.
 func Spaces(now time.Time) []Space {
-	spaces := []Space{eventSpace, closedSpace, movingSpace, timezoneSpace}
+	spaces := []Space{EventSpace, closedSpace, movingSpace, timezoneSpace}
 	first, last := refusedDays(now)
 	for day := first; day <= last; day++ {
 		spaces = append(spaces, RefusedSpace(day))
@@ -94,7 +92,7 @@ func newValue(of Space, key string) any {
 		return new(ClosedAccounts)
 	case of.Account == "" && strings.HasPrefix(of.Name, refusedPrefix):
 		return new(int64)
-	case of == eventSpace:
+	case of == EventSpace:
 		return newEventValue(key)
 	case of == timezoneSpace && key == timezoneSpace.Name:
 		return new(Timezone)
@@ -196,7 +194,7 @@ func (p *Piece) UnmarshalJSON(text []byte) error {
 		if err := strict(j.Row.Value, value); err != nil {
 			return fmt.Errorf("row %.80q: %w", j.Row.Key, err)
 		}
-		if e, is := value.(*store.Event); is && queueRow(e) != j.Row.Key {
+		if e, is := value.(*store.Event); is && !strings.HasSuffix(j.Row.Key, " "+e.ID) {
 			return fmt.Errorf("row %.80q: another event", j.Row.Key)
 		}
 		p.Row = &Row{Key: j.Row.Key, Value: encode(value), Expires: j.Row.Expires}
@@ -209,52 +207,4 @@ func strict(text []byte, value any) error {
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	decoder.DisallowUnknownFields()
 	return decoder.Decode(value)
-}
-
-// IsDerived tells whether Complete makes a piece from others.
-func (p Piece) IsDerived() bool {
-	return p.Row != nil && p.Space == eventSpace && (p.Row.Key == numberRow || strings.HasPrefix(p.Row.Key, "d ") ||
-		strings.HasPrefix(p.Row.Key, "k ") && !bytes.Equal(p.Row.Value, encode("")))
-}
-
-// Complete adds the pieces for which IsDerived is true to all others. So the
-// rows of an event agree, even if those in pieces are of several instants.
-func Complete(pieces iter.Seq2[Piece, error]) iter.Seq2[Piece, error] {
-	return func(yield func(Piece, error) bool) {
-		c, known := &eventWrites{}, map[string]bool{}
-		for p, err := range pieces {
-			if err != nil || p.Row == nil || p.Space != eventSpace || p.Row.Key == followedRow {
-				if !yield(p, err) || err != nil {
-					return
-				}
-				continue
-			}
-			id, delivered := strings.CutPrefix(p.Row.Key, "k ")
-			c.writes = []Write{{Row: *p.Row}}
-			if !delivered {
-				e, err := decodeEvent(*p.Row)
-				if err != nil {
-					yield(Piece{}, err)
-					return
-				}
-				id, c.writes = e.ID, nil
-				c.add(&e)
-			}
-			if known[id] {
-				continue
-			}
-			known[id] = true
-			if !delivered {
-				c.queued++
-			}
-			for _, w := range c.writes {
-				if !yield(Piece{Space: eventSpace, Row: &w.Row}, nil) {
-					return
-				}
-			}
-		}
-		if c.queued > 0 {
-			yield(Piece{Space: eventSpace, Row: &Row{Key: numberRow, Value: encode(c.queued)}}, nil)
-		}
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/redisstore"
@@ -125,7 +126,7 @@ func TestLogAgrees(t *testing.T) {
 			for more := true; more; {
 				var added []store.Event
 				var err error
-				added, _, more, err = reader.FollowLog(t.Context(), began, func(e store.Entry) *store.Event {
+				added, more, err = event.NewQueue(reader.Book).Follow(t.Context(), began, func(e store.Entry) *store.Event {
 					return &store.Event{ID: e.Account + " " + e.Target, At: e.At, Known: e.At.Add(time.Hour)}
 				})
 				check(t, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/redisstore"
@@ -169,7 +170,7 @@ func TestRestoreRefusals(t *testing.T) {
 				return s.AddRefused(t.Context(), []store.Refused{{Day: today() - 300, Code: "no_token", Calls: 1}})
 			},
 			"event": func(s *gate) error {
-				_, _, err := s.AddEvent(t.Context(), store.Event{ID: "event", At: time.Now(), Known: time.Now().Add(time.Hour)})
+				_, err := event.NewQueue(s.Book).Add(t.Context(), store.Event{ID: "event", At: time.Now(), Known: time.Now().Add(time.Hour)})
 				return err
 			},
 		} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/redisstore/redistest"
@@ -143,7 +144,7 @@ func TestGateEnds(t *testing.T) {
 		t.Errorf("%v are left", left)
 	}
 	for events := 0; ; {
-		added, _, more, err := b.FollowLog(t.Context(), began, func(e store.Entry) *store.Event {
+		added, more, err := event.NewQueue(b).Follow(t.Context(), began, func(e store.Entry) *store.Event {
 			return &store.Event{ID: fmt.Sprint(e.Account, e.Target), At: e.At, Queued: true, Known: e.At.Add(time.Hour)}
 		})
 		must(t, err)

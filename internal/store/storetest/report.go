@@ -136,21 +136,3 @@ func (s *suite) wantEntries(want []string) {
 		}
 	}
 }
-
-// event returns a queued event some seconds after the time of the test.
-func (s *suite) event(id string, seconds int) store.Event {
-	at := s.now.Add(time.Duration(seconds) * time.Second)
-	return store.Event{
-		ID: id, Type: "tollgate.quota_exceeded", At: at, Body: []byte(`{"id":"` + id + `"}`),
-		Queued: true, Known: s.now.Add(48 * time.Hour),
-	}
-}
-
-// addEvent adds an event and checks whether it is new.
-func (s *suite) addEvent(event store.Event, wantNew bool) {
-	s.Helper()
-	isNew, dropped, err := s.store.AddEvent(s.Context(), event)
-	if err != nil || isNew != wantNew || dropped != 0 {
-		s.Errorf("adding %s: got %v, %d, %v, want %v", event.ID, isNew, dropped, err, wantNew)
-	}
-}

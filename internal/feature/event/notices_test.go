@@ -1,4 +1,4 @@
-package caddymodule
+package event
 
 import (
 	"testing"
@@ -27,15 +27,15 @@ func TestDrain(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				core, logs := observer.New(zap.WarnLevel)
-				e := &events{notices: make(chan func(), 1), log: zap.New(core)}
+				n := NewNotices(func(string, map[string]any) { time.Sleep(c.takes) }, func() {}, zap.New(core))
 				if c.takes > 0 {
-					e.notices <- func() { time.Sleep(c.takes) }
+					n.Add(KeyCreated, nil)
 				}
-				if e.runs.Store(c.started); c.started {
-					go e.run(t.Context())
+				if c.started {
+					n.Run(t.Context())
 				}
 				began := time.Now()
-				e.stop()
+				n.Stop()
 				if waited := time.Since(began); waited != c.waits || logs.Len() != c.warnings {
 					t.Errorf("waited %v with %d warnings, want %v with %d", waited, logs.Len(), c.waits, c.warnings)
 				}
