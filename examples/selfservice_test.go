@@ -81,7 +81,7 @@ func TestSelfService(t *testing.T) {
 func serveAccounts(t *testing.T, site string, gate *client.Client) http.Handler {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	config, err := app.Settings{Address: site, Data: t.TempDir(), Timezone: stack.CalmZone(), SignUp: "on", Rates: app.NoRates, Name: "Weather API"}.Parse()
+	config, err := app.Settings{Address: site, Data: t.TempDir(), Timezone: stack.CalmZone(), SignUp: "on", Rates: "none", Name: "Weather API"}.Parse()
 	must(t, err)
 	a, err := app.Open(t.Context(), config, gate, logger)
 	must(t, err)

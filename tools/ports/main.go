@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/option"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
@@ -28,7 +29,7 @@ func run(arguments []string, stderr io.Writer) (status int) {
 		*setting.Value = os.Getenv(setting.Variable())
 	}
 	if _, err := s.Parse(); err != nil {
-		if invalid, ok := errors.AsType[*app.OptionError](err); ok {
+		if invalid, ok := errors.AsType[*option.Error](err); ok {
 			invalid.Option = "TOLLGATE_" + strings.ToUpper(invalid.Option)
 		}
 		fmt.Fprintln(stderr, err)

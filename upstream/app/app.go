@@ -1,6 +1,5 @@
-// Package app puts the whole upstream together: the currency API, the
-// logins, the web pages and the health check, over one database and one
-// set of rates.
+// Package app puts the upstream together from the portal and the currency API,
+// which know nothing of each other, and has the settings of both.
 //
 // A program or another server mounts the handlers of an App. A process can
 // run several Apps: they share no state.
@@ -8,72 +7,49 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
-	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/upstream/currency/api"
-	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
-	"github.com/caddy-tollgate/tollgate/upstream/currency/rates/ecb"
-	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
-	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
-	"github.com/caddy-tollgate/tollgate/upstream/portal/web"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/feed"
+	"github.com/caddy-tollgate/tollgate/upstream/option"
+	"github.com/caddy-tollgate/tollgate/upstream/portal"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
 
-// endLoginsEvery is how often an App looks for login tokens that the gate
-// did not end when a password was changed. Usually the query finds no row.
-const endLoginsEvery = 2 * time.Second
-
-// pruneEvery is how often an App deletes reset links and sessions that ended.
-const pruneEvery = 10 * time.Minute
-
-// App is the upstream without its listeners: its database, its rates, and
-// the goroutines that check the gate, refresh the rates, end old login tokens,
-// and delete reset links and sessions that have ended. Handler makes it answer
-// requests.
+// App is the upstream without its listeners: the portal, the currency API, and
+// their work in the background. Handler makes it answer requests.
 type App struct {
 	config     Config
-	client     *client.Client
 	logger     *slog.Logger
-	store      *database.Store
-	accounts   *account.Service
-	gate       *gateCheck
+	portal     *portal.Portal
 	keep       func(name string, work func(context.Context)) // runs work until Close
 	stop       context.CancelFunc
 	background sync.WaitGroup
 
-	opening sync.Mutex    // held while rates is set
-	rates   *ecb.Provider // nil until a site has the currency API
+	opening sync.Mutex // held while rates is set
+	rates   *feed.Feed // nil until a site has the currency API
 }
 
-// Open opens the database and starts the background work. ctx bounds the start
+// Open opens the portal and starts the background work. ctx bounds the start
 // only. The first site with the currency API opens the rates. The App calls the
 // gate by the client, whose connections it does not close. The logger gets what
 // clients must not read.
 func Open(ctx context.Context, c Config, gate *client.Client, logger *slog.Logger) (*App, error) {
-	store, err := c.OpenDatabase(ctx)
-	if err != nil {
-		return nil, err
-	}
 	work, stop := context.WithCancel(context.Background())
-	a := &App{
-		config: c, client: gate, logger: logger, store: store,
-		accounts: Accounts(store, gate, logger), gate: newGateCheck(gate, logger), stop: stop,
-	}
+	a := &App{config: c, logger: logger, stop: stop}
 	a.keep = func(name string, run func(context.Context)) {
 		a.background.Go(func() { keepRunning(work, logger, name, run) })
 	}
-	a.keep("checking the gate", a.gate.run)
-	a.keep("ending logins", func(ctx context.Context) { a.accounts.Run(ctx, endLoginsEvery) })
-	a.keep("pruning", func(ctx context.Context) { a.accounts.Prune(ctx, pruneEvery) })
+	var err error
+	if a.portal, err = portal.Open(ctx, c.Place, gate, a.keep, logger); err != nil {
+		stop()
+		return nil, err
+	}
 	return a, nil
 }
 
@@ -84,62 +60,44 @@ func Open(ctx context.Context, c Config, gate *client.Client, logger *slog.Logge
 // see CheckAssertions.
 func (a *App) Handler(c Config, check func(r *http.Request, purpose string) error) (http.Handler, error) {
 	config := server.Config{
-		Check:    check,
-		Logins:   a.accounts,
-		Database: a.store,
-		Gate:     a.gate.State,
-		SignUp:   c.SignUp != "",
-		Now:      time.Now,
-		Logger:   a.logger,
-	}
-	if a.config.Database == "" {
-		config.CopiedAt = func() time.Time { return database.CopiedAt(a.config.Directory) }
+		Check: check, Login: a.portal.Login(), Database: a.portal, Gate: a.portal.GateState, SignUp: c.SignUp != "",
+		Metrics: a.portal.Metrics(), Logger: a.logger,
 	}
 	var reference map[string]template.HTML
-	var missed func() int
+	var missing func() int
 	if !c.NoRates {
-		provider, err := a.openRates()
+		rates, err := a.openRates()
 		if err != nil {
 			return nil, err
 		}
-		currencies, err := api.New(provider, c.Address, time.Now)
+		currencies, err := rates.API(c.Address)
 		if err != nil {
-			return nil, fmt.Errorf("preparing API: %w", err)
+			return nil, err
 		}
-		config.Rates, config.API, reference = provider, currencies, currencies.Reference
-		missed = func() int { return provider.Missed(time.Now()) }
+		config.API, config.Rates, config.Metrics = currencies, rates.Health, append(config.Metrics, rates.Metrics()...)
+		reference, missing = currencies.Reference, rates.Missing
 	}
-	pages, err := web.New(web.Config{
-		Accounts: a.accounts,
-		Sessions: a.store,
-		Gate:     a.client,
-		Site:     c.Site,
-		Docs:     reference,
-		Rates:    missed,
-		Now:      time.Now,
-		Logger:   a.logger,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("preparing pages: %w", err)
+	var err error
+	if config.Pages, err = a.portal.Pages(c.Site, reference, missing); err != nil {
+		return nil, err
 	}
-	config.Pages = pages
 	return server.New(config), nil
 }
 
 // openRates opens the rates and keeps them fresh, unless a site before did so.
-func (a *App) openRates() (*ecb.Provider, error) {
+func (a *App) openRates() (*feed.Feed, error) {
 	a.opening.Lock()
 	defer a.opening.Unlock()
 	if a.rates != nil {
 		return a.rates, nil
 	}
-	provider, err := a.config.OpenRates(a.logger)
+	rates, err := feed.Open(a.config.Directory, a.config.RatesURL, a.logger)
 	if err != nil {
 		return nil, err
 	}
-	a.rates = provider
-	a.keep("refreshing rates", provider.Run)
-	return provider, nil
+	a.rates = rates
+	a.keep("refreshing rates", rates.Run)
+	return rates, nil
 }
 
 // Close ends the background work and closes the database. End the requests
@@ -147,40 +105,7 @@ func (a *App) openRates() (*ecb.Provider, error) {
 func (a *App) Close() error {
 	a.stop()
 	a.background.Wait()
-	return a.store.Close()
-}
-
-// OpenDatabase opens the account database. The caller closes it.
-func (c Config) OpenDatabase(ctx context.Context) (*database.Store, error) {
-	if c.Database != "" {
-		return database.OpenURL(ctx, c.Database)
-	}
-	return database.OpenFile(ctx, c.Directory)
-}
-
-// OpenRates reads the embedded rates and those in the data directory.
-func (c Config) OpenRates(logger *slog.Logger) (*ecb.Provider, error) {
-	bank, err := ecb.Embedded()
-	if err != nil {
-		return nil, err
-	}
-	indicative, err := rates.Indicative()
-	if err != nil {
-		return nil, err
-	}
-	return ecb.Open(ecb.Options{
-		Indicative: indicative,
-		Bank:       bank,
-		Directory:  filepath.Join(c.Directory, "rates"),
-		URL:        c.RatesURL,
-		Logger:     logger,
-	})
-}
-
-// Accounts returns the accounts in an open database.
-func Accounts(store *database.Store, gate *client.Client, logger *slog.Logger) *account.Service {
-	hasher := account.NewHasher(account.DefaultCost(), runtime.GOMAXPROCS(0))
-	return account.NewService(store, gate, hasher, time.Now, logger)
+	return a.portal.Close()
 }
 
 // CheckAssertions returns a check for a site: it accepts a request with
@@ -189,7 +114,7 @@ func Accounts(store *database.Store, gate *client.Client, logger *slog.Logger) *
 func CheckAssertions(secret, address string, gate *client.Client, logger *slog.Logger) (func(r *http.Request, purpose string) error, error) {
 	accepts, err := assertion.Hosts(address)
 	if err != nil {
-		return nil, &OptionError{"address", address, WantAddress}
+		return nil, &option.Error{Option: "address", Value: address, Want: portal.WantAddress}
 	}
 	key, err := assertion.NewKey(secret)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/portal"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/accounttest/postgrestest"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/gatetest"
 )
@@ -35,7 +36,7 @@ func serve(t *testing.T, database string) *site {
 	gate := gatetest.Start(t)
 	data := t.TempDir()
 	logger := slog.New(slog.DiscardHandler)
-	config, err := app.Settings{Data: data, Database: database, Rates: app.NoRates}.Parse()
+	config, err := app.Settings{Data: data, Database: database, Rates: "none"}.Parse()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func serve(t *testing.T, database string) *site {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	if _, err := app.Accounts(store, gate.Client, logger).Add(t.Context(), "ada@example.com", password, "starter"); err != nil {
+	if _, err := portal.Accounts(store, gate.Client, logger).Add(t.Context(), "ada@example.com", password, "starter"); err != nil {
 		t.Fatal(err)
 	}
 	s := &site{t, httptest.NewServer(handler), data}

@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
-	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/option"
 )
 
 // parse parses the directive:
@@ -29,7 +29,7 @@ func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		return nil, h.Err("wrong arguments: write tollgate_upstream { ... }")
 	}
 	u := new(Upstream)
-	options := slices.DeleteFunc(u.All(), func(s app.Setting) bool { return s.Argument == "" })
+	options := slices.DeleteFunc(u.All(), func(s option.Setting) bool { return s.Argument == "" })
 	names := []string{}
 	for _, o := range options {
 		names = append(names, o.Name)

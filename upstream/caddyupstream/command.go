@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/command"
 	"github.com/caddy-tollgate/tollgate/upstream/cli"
+	portal "github.com/caddy-tollgate/tollgate/upstream/portal/command"
 )
 
 // upstreamCommand is "caddy upstream".
@@ -28,7 +29,7 @@ Write Unix sockets as unix//path.
 Prints errors to standard error, and exits with status 1. Exits with status 2
 if the command line is invalid.`,
 		CobraFunc: func(c *cobra.Command) {
-			cli.Add(c, cli.Gate{Flags: flags, Connect: connect})
+			cli.Add(c, portal.Gate{Flags: flags, Connect: connect})
 			command.ExitOnMisuse(c)
 		},
 	}

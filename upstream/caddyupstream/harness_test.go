@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 	"github.com/caddy-tollgate/tollgate/internal/caddytest"
-	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/portal"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
 )
@@ -182,7 +182,7 @@ func (r *running) person(t testing.TB, email account.Email) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = app.Accounts(store, caddymodule.ControlClient(), slog.New(slog.DiscardHandler)).Add(t.Context(), email, password, "starter")
+	_, err = portal.Accounts(store, caddymodule.ControlClient(), slog.New(slog.DiscardHandler)).Add(t.Context(), email, password, "starter")
 	if err := errors.Join(err, store.Close()); err != nil {
 		t.Fatalf("adding %s: %v", email, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/portal"
 )
 
 // A PostgreSQL server that accepts a connection and says nothing blocks the
@@ -20,7 +21,7 @@ func TestSilentDatabase(t *testing.T) {
 	}
 	defer silent.Close() // it accepts, because the kernel does
 	u := &Upstream{
-		config: app.Config{Directory: t.TempDir(), Database: "postgres://u:p@" + silent.Addr().String() + "/x"},
+		config: app.Config{Place: portal.Place{Directory: t.TempDir(), Database: "postgres://u:p@" + silent.Addr().String() + "/x"}},
 		logger: slog.New(slog.DiscardHandler),
 	}
 	if err := u.openWithin(100 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) || u.handler.Load() != nil {

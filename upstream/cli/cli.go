@@ -1,5 +1,5 @@
-// Package cli is the command line of the upstream: serve, account, backup and
-// rates.
+// Package cli is the command line of the upstream: serve, and the commands of
+// the portal and of the currency API.
 //
 // Run is the whole program bin/upstream. Add adds the commands that
 // administer accounts and rates to another program.
@@ -16,9 +16,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/internal/terminal"
+	currency "github.com/caddy-tollgate/tollgate/upstream/currency/command"
+	"github.com/caddy-tollgate/tollgate/upstream/option"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/command"
 )
 
 const about = `upstream serves the currency API behind a Tollgate gate.
@@ -35,7 +37,7 @@ func listSettings(c *cobra.Command) string {
 	var list strings.Builder
 	line := func(variable, flag, usage string) { fmt.Fprintf(&list, "  %-17s  %-13s  %s\n", variable, flag, usage) }
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		for _, variable := range f.Annotations[environment] {
+		if variable := option.Variable(f); variable != "" {
 			_, usage := pflag.UnquoteUsage(f)
 			line(variable, "--"+f.Name, strings.TrimSuffix(usage, " (environment: "+variable+")"))
 		}
@@ -45,18 +47,11 @@ func listSettings(c *cobra.Command) string {
 	return list.String()
 }
 
-// Gate is how commands reach the control API of the gate.
-type Gate struct {
-	// Flags declares the flags of a command that calls the gate.
-	Flags func(c *cobra.Command)
-	// Connect returns a client, by the flags of the command.
-	Connect func(c *cobra.Command) (*client.Client, error)
-}
-
 // Add adds the commands account, backup and rates to a command of another program.
-func Add(c *cobra.Command, gate Gate) {
+func Add(c *cobra.Command, gate command.Gate) {
 	c.Args, c.RunE = cobra.ArbitraryArgs, misuse.Command
-	c.AddCommand(accountCommand(gate), backupCommand(), ratesCommand())
+	c.AddCommand(command.Commands(gate)...)
+	c.AddCommand(currency.Rates())
 }
 
 // Run runs bin/upstream and returns its exit status: 0 after success, 1 after
@@ -84,15 +79,15 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	started := false // an error before that is an invalid command line
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
-	command, err := root.ExecuteC()
+	failed, err := root.ExecuteC()
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(stderr, "upstream: %v\n", nameFlag(command, err))
+	fmt.Fprintf(stderr, "upstream: %v\n", option.NameFlag(failed, err))
 	if started && !misuse.Is(err) {
 		return 1
 	}
-	fmt.Fprintf(stderr, "\nUsage: %s\n\nRun \"%s --help\" for help.\n", command.UseLine(), command.CommandPath())
+	fmt.Fprintf(stderr, "\nUsage: %s\n\nRun \"%s --help\" for help.\n", failed.UseLine(), failed.CommandPath())
 	return 2
 }
 

@@ -90,7 +90,7 @@ func runScript(t *testing.T, file, program string) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"gate":  func(ts *testscript.TestScript, _ bool, args []string) { command(ts, gate, args) },
+			"gate":  func(ts *testscript.TestScript, _ bool, args []string) { gateCommand(ts, gate, args) },
 			"await": await,
 			"get":   get,
 			"post":  func(ts *testscript.TestScript, _ bool, args []string) { post(t, ts, args) },
@@ -98,8 +98,8 @@ func runScript(t *testing.T, file, program string) {
 	})
 }
 
-// command does what a script wants with the gate.
-func command(ts *testscript.TestScript, gate *gatetest.Gate, args []string) {
+// gateCommand does what a script wants with the gate.
+func gateCommand(ts *testscript.TestScript, gate *gatetest.Gate, args []string) {
 	switch args[0] {
 	case "stop":
 		gate.Stop()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -12,11 +13,14 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/feed"
+	"github.com/caddy-tollgate/tollgate/upstream/option"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
 
 func serveCommand() *cobra.Command {
-	var s settings
+	var s app.Settings
+	var listen string
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the currency API and the web pages to the gate",
@@ -29,28 +33,35 @@ the gate.
 You may start it before the gate. It calls the gate when a person logs in or
 opens a page.`,
 		Args: misuse.Arguments(0),
-		RunE: func(c *cobra.Command, _ []string) error { return s.serve(c) },
+		RunE: func(c *cobra.Command, _ []string) error { return serve(c, s, listen) },
 	}
-	s.declare(c)
+	for _, o := range s.All() {
+		if *o.Value = os.Getenv(o.Variable()); o.Usage != "" {
+			o.Declare(c)
+		}
+	}
 	controlListener.Flags(c)
-	fromEnvironment(c, &s.listen, "upstream", "TOLLGATE_UPSTREAM", "127.0.0.1:9000", "`address` to listen on")
+	option.Declare(c, &listen, "upstream", "TOLLGATE_UPSTREAM", "127.0.0.1:9000", "`address` to listen on")
 	c.Flag("signup").NoOptDefVal = "on"
 	c.Flags().Bool("no-rates", false, "the same as --rates none: serve accounts and web pages without the currency API")
 	return c
 }
 
-func (s *settings) serve(c *cobra.Command) (err error) {
+func serve(c *cobra.Command, s app.Settings, listen string) (err error) {
 	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if c.Flag("no-rates").Value.String() == "true" {
-		s.Rates = app.NoRates
+		s.Rates = feed.None
 	}
-	config, err := s.config(c)
+	if err := option.Check(c); err != nil {
+		return err
+	}
+	config, err := s.Parse()
 	if err != nil {
 		return err
 	}
-	if _, _, err := net.SplitHostPort(s.listen); err != nil {
-		return &app.OptionError{Option: "upstream", Value: s.listen, Want: "host:port"}
+	if _, _, err := net.SplitHostPort(listen); err != nil {
+		return &option.Error{Option: "upstream", Value: listen, Want: "host:port"}
 	}
 	control, err := controlListener.Connect(c)
 	if err != nil {
@@ -60,7 +71,7 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	logger := newLogger(c)
+	logger := option.Logger(c)
 	check, err := app.CheckAssertions(secret, s.Address, control, logger)
 	if err != nil {
 		return err
@@ -74,7 +85,7 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.listen)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}

@@ -1,17 +1,25 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/upstream/currency/feed"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/portal"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
 
@@ -39,7 +47,7 @@ func TestHealthOfLiveRates(t *testing.T) {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
-		http.ServeFile(w, r, "../rates/ecb/testdata/eurofxref-daily.xml")
+		http.ServeFile(w, r, "../currency/rates/ecb/testdata/eurofxref-daily.xml")
 	}))
 	defer bank.Close()
 	asked := time.Date(2026, 4, 13, 18, 0, 0, 0, time.UTC)
@@ -47,10 +55,8 @@ func TestHealthOfLiveRates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, func(c *server.Config) {
-		c.Rates = provider
-		c.Now = func() time.Time { return asked.Add(time.Hour) }
-	})
+	current := &feed.Feed{Provider: provider, Now: func() time.Time { return asked.Add(time.Hour) }}
+	s := newSite(t, func(c *server.Config) { c.Rates = current.Health })
 	for _, failing := range []bool{false, true} {
 		broken.Store(failing)
 		if err := provider.Refresh(t.Context()); (err != nil) != failing {
@@ -84,9 +90,9 @@ func TestHealth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	current := &feed.Feed{Provider: provider, Now: func() time.Time { return time.Unix(now.Load(), 0).In(time.FixedZone("", 9*60*60)) }} // UTC counts
 	s := newSite(t, func(c *server.Config) {
-		c.Rates = provider
-		c.Now = func() time.Time { return time.Unix(now.Load(), 0).In(time.FixedZone("", 9*60*60)) } // UTC counts
+		c.Rates, c.Metrics = current.Health, current.Metrics()
 		c.Gate = func() string { return "secret_refused" }
 	})
 	check := func(at string, age, missed int) {
@@ -143,11 +149,19 @@ func TestHealth(t *testing.T) {
 // A site without rates has the time of the last copy of the accounts.
 func TestMetricsOfCopies(t *testing.T) {
 	t.Parallel()
-	var copied time.Time
-	s := newSite(t, func(c *server.Config) { c.Rates, c.CopiedAt = nil, func() time.Time { return copied } })
+	directory := t.TempDir()
+	p, err := portal.Open(t.Context(), portal.Place{Directory: directory}, nil, func(string, func(context.Context)) {}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	s := newSite(t, func(c *server.Config) { c.Metrics = p.Metrics() })
 	for _, want := range []int64{0, 1_800_000_000} {
 		if want > 0 {
-			copied = time.Unix(want, 5)
+			at := time.Unix(want, 0)
+			if err := errors.Join(database.NoteCopy(directory), os.Chtimes(filepath.Join(directory, "accounts.db.copied"), at, at)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		w := s.do(http.MethodGet, "/metrics", nil)
 		value := -1.0

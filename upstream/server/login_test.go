@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/upstream/portal"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
@@ -52,7 +53,7 @@ func TestLogin(t *testing.T) {
 // work is done for them.
 func TestLoginBodies(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(c *server.Config) { c.Logins = noLogin{t} })
+	s := newSite(t, func(c *server.Config) { c.Login = portal.NewLogin(noLogin{t}, c.Logger) })
 	for name, c := range map[string]struct {
 		body   string
 		status int
@@ -139,7 +140,7 @@ func TestLoginFailures(t *testing.T) {
 // Logins above the limit of concurrent checks get a Retry-After.
 func TestLoginBusy(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(c *server.Config) { c.Logins = failing{account.ErrBusy} })
+	s := newSite(t, func(c *server.Config) { c.Login = portal.NewLogin(failing{account.ErrBusy}, c.Logger) })
 	w := s.login(credentials("ada@example.com", password))
 	checkRefusal(t, w, http.StatusServiceUnavailable, "busy")
 	if got := w.Header().Get("Retry-After"); got != "2" {

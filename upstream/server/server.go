@@ -1,5 +1,5 @@
-// Package server routes the requests of the upstream: the currency API and
-// the login behind the gate, the health check and the web pages.
+// Package server routes the requests of the upstream: an API and the login
+// behind the gate, the health check and the web pages. It knows no part of them.
 //
 // New returns an http.Handler without global state. Serve runs a handler on
 // a listener, with timeouts and a graceful shutdown.
@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
@@ -22,23 +24,22 @@ type Config struct {
 	// assertion.Call or assertion.Login, and otherwise why it is refused.
 	Check func(r *http.Request, purpose string) error
 
-	// API answers the currency API below /api/, /openapi.json and /docs. Nil
-	// for a site without it.
+	// API answers paths below /api/, and /openapi.json. Nil for a site without
+	// it.
 	API http.Handler
 
-	// Logins checks passwords and issues tokens.
-	Logins Logins
+	// Login answers POST /api/login.
+	Login http.Handler
 
 	// Database is part of the health check.
 	Database Pinger
 
-	// Rates is part of the health check and of the metrics. Nil for a site
+	// Rates is a part of the answer of the health check. Nil for a site
 	// without the currency API.
-	Rates Rates
+	Rates func() any
 
-	// CopiedAt returns when the last copy of the accounts was complete, for the
-	// metrics. Nil if another program copies them.
-	CopiedAt func() time.Time
+	// Metrics are for Prometheus. Without any there is no such page.
+	Metrics []prometheus.Collector
 
 	// Gate returns the state of the gate, for the health check. Nil to leave
 	// it out.
@@ -52,21 +53,17 @@ type Config struct {
 	// /signup. The gate should throttle these requests.
 	SignUp bool
 
-	// Now is the clock.
-	Now func() time.Time
-
 	// Logger gets what clients must not read.
 	Logger *slog.Logger
 }
 
 // New returns the handler of the whole upstream.
 func New(c Config) http.Handler {
-	logins := &login{logins: c.Logins, outage: outage.New(c.Logger, slog.LevelError, "logging in")}
 	gate := newGatekeeper(c.Check, c.Logger)
-	checks := &health{database: c.Database, rates: c.Rates, gate: c.Gate, now: c.Now, outage: outage.New(c.Logger, slog.LevelError, "checking health")}
+	checks := &health{database: c.Database, rates: c.Rates, gate: c.Gate, outage: outage.New(c.Logger, slog.LevelError, "checking health")}
 	unknown := apierror.Routes(nil)
 	routes := map[string]http.Handler{
-		"/api/login":  gate.require(assertion.Login, only("POST /api/login", logins)),
+		"/api/login":  gate.require(assertion.Login, only("POST /api/login", c.Login)),
 		"/api/":       unknown,
 		"/api":        unknown, // instead of a redirect to /api/
 		"/healthz":    only("GET /healthz", checks),
@@ -78,8 +75,10 @@ func New(c Config) http.Handler {
 		routes["/api"] = gate.require(assertion.Call, unknown)
 		routes["/openapi.json"] = c.API
 	}
-	if c.Rates != nil || c.CopiedAt != nil {
-		routes["/metrics"] = only("GET /metrics", metrics(checks.age, c.CopiedAt))
+	if len(c.Metrics) > 0 {
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(c.Metrics...)
+		routes["/metrics"] = only("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	}
 	if c.SignUp {
 		routes["POST /signup"] = gate.warnUnthrottled(c.Pages)

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency/api"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/portal"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
@@ -85,8 +86,7 @@ func newSite(t *testing.T, edit ...func(*server.Config)) *site {
 	s.hasher = accounttest.Hasher()
 	s.accounts = account.NewService(store, s.gate.Client, s.hasher, time.Now, logger)
 	config := server.Config{
-		Check: server.CheckAssertion(gatetest.Verifier(t, host)), API: currencies, Logins: s.accounts, Database: store, Rates: provider,
-		Now: time.Now, Logger: logger,
+		Check: server.CheckAssertion(gatetest.Verifier(t, host)), API: currencies, Login: portal.NewLogin(s.accounts, logger), Database: store, Logger: logger,
 	}
 	config.Pages, err = web.New(web.Config{
 		Accounts: s.accounts, Sessions: store, Gate: s.gate.Client,

@@ -17,8 +17,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
-	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
-	"github.com/caddy-tollgate/tollgate/upstream/currency/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/portal"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/gatetest"
@@ -46,13 +45,9 @@ func TestLoginIsAsDescribed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	provider, err := ecb.Open(ecb.Options{Indicative: new(rates.Builder).Build()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	handler := server.New(server.Config{
-		Check: server.CheckAssertion(gatetest.Verifier(t, "rates.example")), API: described.handler, Logins: accounts, Database: accountStore, Rates: provider,
-		Pages: http.NotFoundHandler(), Now: time.Now, Logger: logger,
+		Check: server.CheckAssertion(gatetest.Verifier(t, "rates.example")), API: described.handler, Login: portal.NewLogin(accounts, logger), Database: accountStore,
+		Pages: http.NotFoundHandler(), Logger: logger,
 	})
 	login := func(media, body string) answer {
 		t.Helper()

@@ -1,4 +1,4 @@
-package app
+package web
 
 import (
 	"bytes"
@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/caddy-tollgate/tollgate/upstream/portal/web"
 )
 
 func TestName(t *testing.T) {
@@ -37,7 +35,7 @@ func TestName(t *testing.T) {
 // Threat: a contact that is a script, or that shows a password.
 func TestContact(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]web.Contact{
+	for text, want := range map[string]Contact{
 		"":                               {},
 		"https://example.com/help?a=b#c": {URL: "https://example.com/help?a=b#c", Text: "example.com/help"},
 		"Help@Example.com":               {URL: "mailto:help@example.com", Text: "help@example.com"},

@@ -1,4 +1,5 @@
-package cli
+// Package command has the command of the currency API: rates.
+package command
 
 import (
 	"encoding/json"
@@ -10,13 +11,15 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/internal/terminal"
-	"github.com/caddy-tollgate/tollgate/upstream/app"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/feed"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/option"
 )
 
-func ratesCommand() *cobra.Command {
+// Rates returns the command rates.
+func Rates() *cobra.Command {
 	group := &cobra.Command{
 		Use:                   "rates COMMAND",
 		DisableFlagsInUseLine: true,
@@ -56,7 +59,7 @@ type heldBack struct {
 	Rate     json.Number   `json:"rate"`
 }
 
-func newRatesState(provider *ecb.Provider) ratesState {
+func newRatesState(provider *feed.Feed) ratesState {
 	data, status := provider.Current(), provider.Status()
 	waiting := make([]heldBack, 0, len(status.Waiting))
 	for _, q := range status.Waiting {
@@ -80,23 +83,27 @@ func orNull(t time.Time) *time.Time {
 	return &t
 }
 
-func (s *settings) openRates(c *cobra.Command) (*ecb.Provider, error) {
-	config, err := s.config(c)
+// open opens the rates of a command, to fetch newer ones by a setting.
+func open(c *cobra.Command, setting string) (*feed.Feed, error) {
+	directory, err := option.DirectoryOf(c)
 	if err != nil {
 		return nil, err
 	}
-	return config.OpenRates(newLogger(c))
+	from, err := feed.ParseURL(setting)
+	if err != nil {
+		return nil, err
+	}
+	return feed.Open(directory, from, option.Logger(c))
 }
 
 func ratesStatus() *cobra.Command {
-	var s settings
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show how old the rates are",
 		Args:  misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			provider, err := s.openRates(c)
+			provider, err := open(c, ecb.BaseURL)
 			if err != nil {
 				return err
 			}
@@ -110,7 +117,7 @@ func ratesStatus() *cobra.Command {
 			return printRates(c, state)
 		},
 	}
-	s.declare(c, "data")
+	option.Data(new(string)).Declare(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of a table")
 	return c
 }
@@ -133,18 +140,18 @@ func printRates(c *cobra.Command, state ratesState) error {
 }
 
 func ratesRefresh() *cobra.Command {
-	var s settings
+	var from string
 	c := &cobra.Command{
 		Use:   "refresh",
 		Short: "Fetch the bank's newest rates",
 		Args:  misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			provider, err := s.openRates(c)
+			provider, err := open(c, from)
 			if err != nil {
 				return err
 			}
-			if s.Rates == app.NoRates || !provider.Status().Live {
-				return misuse.Errorf("nothing to fetch: --rates is %s; use an HTTP or HTTPS URL", s.Rates)
+			if from == feed.None || !provider.Status().Live {
+				return misuse.Errorf("nothing to fetch: --rates is %s; use an HTTP or HTTPS URL", from)
 			}
 			if err := provider.Refresh(c.Context()); err != nil {
 				return fmt.Errorf("refreshing rates: %w", err)
@@ -152,12 +159,12 @@ func ratesRefresh() *cobra.Command {
 			return printRates(c, newRatesState(provider))
 		},
 	}
-	s.declare(c, "data", "rates")
+	option.Data(new(string)).Declare(c)
+	feed.Setting(&from).Declare(c)
 	return c
 }
 
 func ratesImport() *cobra.Command {
-	var s settings
 	c := &cobra.Command{
 		Use:   "import <file>",
 		Short: "Import a file of the bank",
@@ -165,7 +172,7 @@ func ratesImport() *cobra.Command {
 eurofxref-hist.csv or eurofxref-daily.xml.`,
 		Args: misuse.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			provider, err := s.openRates(c)
+			provider, err := open(c, ecb.BaseURL)
 			if err != nil {
 				return err
 			}
@@ -178,6 +185,6 @@ eurofxref-hist.csv or eurofxref-daily.xml.`,
 			return err
 		},
 	}
-	s.declare(c, "data")
+	option.Data(new(string)).Declare(c)
 	return c
 }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bufio"
@@ -20,7 +20,6 @@ import (
 )
 
 func accountImport(gate Gate) *cobra.Command {
-	var s settings
 	var i importer
 	var output string
 	c := &cobra.Command{
@@ -41,7 +40,7 @@ new link. An error does not stop the other lines; then the status is 1.`, accoun
 				return err
 			}
 			defer lines.Close()
-			return s.withAccounts(c, gate, func(accounts *account.Service) (err error) {
+			return withAccounts(c, gate, func(accounts *account.Service) (err error) {
 				i.accounts = accounts
 				if output == "" {
 					err = i.run(c.Context(), lines, c.OutOrStdout())
@@ -55,7 +54,7 @@ new link. An error does not stop the other lines; then the status is 1.`, accoun
 			})
 		},
 	}
-	s.declare(c, "data")
+	declareData(c)
 	gate.Flags(c)
 	i.links = resetAddress(c)
 	c.Flags().BoolVar(&i.dryRun, "dry-run", false, "check the lines without their plans, and change nothing")

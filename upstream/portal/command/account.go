@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bufio"
@@ -19,7 +19,8 @@ import (
 	gatecli "github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/internal/terminal"
-	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/option"
+	"github.com/caddy-tollgate/tollgate/upstream/portal"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 )
 
@@ -50,9 +51,9 @@ The commands work while the currency API runs.`,
 // succeeds, the gate is reachable: it then ends login tokens that it did not
 // end when a password was changed. From then on, the context of the command
 // names its operator for the audit log of the gate.
-func (s *settings) withAccounts(c *cobra.Command, gate Gate, work func(*account.Service) error) (err error) {
+func withAccounts(c *cobra.Command, gate Gate, work func(*account.Service) error) (err error) {
 	c.SetContext(client.WithOperator(c.Context()))
-	config, err := s.config(c)
+	place, err := placeOf(c)
 	if err != nil {
 		return err
 	}
@@ -60,13 +61,13 @@ func (s *settings) withAccounts(c *cobra.Command, gate Gate, work func(*account.
 	if err != nil {
 		return err
 	}
-	store, err := config.OpenDatabase(c.Context())
+	store, err := place.OpenDatabase(c.Context())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	logger := newLogger(c)
-	accounts := app.Accounts(store, control, logger)
+	logger := option.Logger(c)
+	accounts := portal.Accounts(store, control, logger)
 	err = work(accounts)
 	if errors.Is(err, account.ErrLoginsLive) {
 		fmt.Fprintf(c.ErrOrStderr(), "upstream: %v\n", err) // the password is changed
@@ -87,7 +88,6 @@ func (s *settings) withAccounts(c *cobra.Command, gate Gate, work func(*account.
 }
 
 func accountAdd(gate Gate) *cobra.Command {
-	var s settings
 	var email, plan string
 	var generate bool
 	c := &cobra.Command{
@@ -113,7 +113,7 @@ second line.`,
 			if err != nil {
 				return err
 			}
-			return s.withAccounts(c, gate, func(accounts *account.Service) error {
+			return withAccounts(c, gate, func(accounts *account.Service) error {
 				added, err := accounts.Add(c.Context(), address, password, plan)
 				if errors.Is(err, account.ErrEmailTaken) {
 					err = fmt.Errorf("%w; account set changes it", err)
@@ -125,7 +125,7 @@ second line.`,
 			})
 		},
 	}
-	s.declare(c, "data")
+	declareData(c)
 	gate.Flags(c)
 	c.Flags().StringVar(&email, "email", "", "e-mail `address` of the account, instead of <email>")
 	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan in the gate's configuration")
@@ -145,14 +145,13 @@ func printLines(c *cobra.Command, id, password string, generated bool) error {
 }
 
 func accountList(gate Gate) *cobra.Command {
-	var s settings
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List accounts by their e-mail addresses",
 		Args:  misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return s.withAccounts(c, gate, func(accounts *account.Service) error {
+			return withAccounts(c, gate, func(accounts *account.Service) error {
 				all, err := accounts.List(c.Context())
 				if err != nil {
 					return fmt.Errorf("listing accounts: %w", err)
@@ -164,7 +163,7 @@ func accountList(gate Gate) *cobra.Command {
 			})
 		},
 	}
-	s.declare(c, "data")
+	declareData(c)
 	gate.Flags(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of a table")
 	return c
@@ -313,7 +312,6 @@ func accountDelete(gate Gate) *cobra.Command {
 // changeCommand returns a command that changes one account, given by its
 // e-mail address or its id.
 func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *account.Service, string) error) *cobra.Command {
-	var s settings
 	var reason string
 	c := &cobra.Command{
 		Use:   name + " <account>",
@@ -322,7 +320,7 @@ func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *a
 		Args:  misuse.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			c.SetContext(client.WithReason(c.Context(), reason))
-			return s.withAccounts(c, gate, func(accounts *account.Service) error {
+			return withAccounts(c, gate, func(accounts *account.Service) error {
 				a, err := find(c.Context(), accounts, args[0])
 				if err == nil {
 					err = change(c, accounts, a.ID)
@@ -337,7 +335,7 @@ func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *a
 			})
 		},
 	}
-	s.declare(c, "data")
+	declareData(c)
 	gate.Flags(c)
 	if name != "show" {
 		c.Flags().StringVar(&reason, "reason", "", "`text` for the audit log of the gate: why you do this")

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -15,7 +15,6 @@ import (
 )
 
 func backupCommand() *cobra.Command {
-	var s settings
 	c := &cobra.Command{
 		Use:   "backup <file>",
 		Short: "Copy the database of accounts to a new file",
@@ -28,19 +27,19 @@ directory, put the file there as upstream/accounts.db, and start the server.
 
 For accounts in PostgreSQL it prints the command of PostgreSQL, and fails.`,
 		Args: misuse.Arguments(1),
-		RunE: func(c *cobra.Command, args []string) error { return s.backup(c, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error { return backup(c, args[0]) },
 	}
-	s.declare(c, "data")
+	declareData(c)
 	return c
 }
 
-func (s *settings) backup(c *cobra.Command, path string) error {
-	config, err := s.config(c)
+func backup(c *cobra.Command, path string) error {
+	place, err := placeOf(c)
 	if err != nil {
 		return err
 	}
-	if config.Database != "" {
-		command, err := database.DumpCommand(config.Database, path)
+	if place.Database != "" {
+		command, err := database.DumpCommand(place.Database, path)
 		if err != nil {
 			return err
 		}
@@ -51,7 +50,7 @@ func (s *settings) backup(c *cobra.Command, path string) error {
 	defer stop()
 	accounts := 0
 	err = terminal.NewFile(path, func(draft *os.File) (err error) {
-		accounts, err = database.CopyFile(ctx, config.Directory, draft.Name())
+		accounts, err = database.CopyFile(ctx, place.Directory, draft.Name())
 		return err
 	})
 	if err != nil {
@@ -60,7 +59,7 @@ func (s *settings) backup(c *cobra.Command, path string) error {
 	if _, err := fmt.Fprintf(c.OutOrStdout(), "Copied %s to %s.\n", english.Plural(accounts, "account", ""), path); err != nil {
 		return err
 	}
-	if err := database.NoteCopy(config.Directory); err != nil {
+	if err := database.NoteCopy(place.Directory); err != nil {
 		return fmt.Errorf("the copy is complete, but its time was not noted for the metrics: %w", err)
 	}
 	return nil

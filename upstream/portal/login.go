@@ -1,4 +1,4 @@
-package server
+package portal
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
 	"github.com/caddy-tollgate/tollgate/internal/outage"
-	"github.com/caddy-tollgate/tollgate/upstream/currency/api"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 )
 
@@ -48,19 +47,46 @@ type login struct {
 	outage *outage.Log
 }
 
+// NewLogin returns the handler of POST /api/login.
+func NewLogin(logins Logins, logger *slog.Logger) http.Handler {
+	return &login{logins, outage.New(logger, slog.LevelError, "logging in")}
+}
+
+// credentials are the body of a login.
+type credentials struct {
+	Email    string `json:"email"`
+	Password string `json:"password"`
+}
+
+// token is the answer to it (RFC 6749, section 5.1).
+type token struct {
+	Token     string `json:"token"`
+	TokenType string `json:"token_type"`
+	ExpiresIn int64  `json:"expires_in"`
+}
+
 func (l *login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request, refusal := readLogin(w, r)
-	if refusal != nil {
-		send(w, refusal)
-		return
+	var made account.Token
+	if refusal == nil {
+		var err error
+		if made, err = l.logins.Login(r.Context(), request.Email, request.Password); err != nil {
+			refusal = l.refusal(r.Context(), err)
+		}
 	}
-	token, err := l.logins.Login(r.Context(), request.Email, request.Password)
-	if err != nil {
-		send(w, l.refusal(r.Context(), err))
+	// If a write fails, the client is gone; ignore the error.
+	if refusal != nil {
+		_ = refusal.Write(w)
 		return
 	}
 	l.outage.Worked()
-	sendJSON(w, api.LoginAnswer{Token: token.Secret, TokenType: "Bearer", ExpiresIn: int64(token.Lifetime.Seconds())})
+	body, err := strict.Marshal(token{made.Secret, "Bearer", int64(made.Lifetime.Seconds())})
+	if err != nil {
+		panic(err) // impossible: the type is valid JSON
+	}
+	w.Header().Set("Content-Type", apierror.ContentType)
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(body)
 }
 
 // refusal returns the refusal for an error. It logs failures of the gate and
@@ -84,8 +110,8 @@ func (l *login) refusal(ctx context.Context, err error) *apierror.Error {
 // readLogin reads the body of a login. It accepts only what every parser
 // reads in the same way. The gate counts attempts by the e-mail address in
 // this body: gate and upstream must read the same address.
-func readLogin(w http.ResponseWriter, r *http.Request) (api.LoginRequest, *apierror.Error) {
-	var request api.LoginRequest
+func readLogin(w http.ResponseWriter, r *http.Request) (credentials, *apierror.Error) {
+	var request credentials
 	if !apierror.IsJSON(r.Header) {
 		return request, notJSON
 	}

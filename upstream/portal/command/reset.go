@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/option"
+	"github.com/caddy-tollgate/tollgate/upstream/portal"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 )
 
@@ -46,11 +47,11 @@ The gate need not be running. Its audit log then lacks the link.`, account.Reset
 // returns their address without the token.
 func resetAddress(c *cobra.Command) func() (*url.URL, error) {
 	site := new(string)
-	fromEnvironment(c, site, "site", "TOLLGATE_ADDRESS", app.DefaultAddress, "public `address` of the site, for the link")
+	option.Declare(c, site, "site", "TOLLGATE_ADDRESS", portal.DefaultAddress, "public `address` of the site, for the link")
 	return func() (*url.URL, error) {
 		address, err := assertion.PublicURL(*site)
 		if err != nil {
-			return nil, &app.OptionError{Option: "address", Value: *site, Want: app.WantAddress}
+			return nil, &option.Error{Option: "address", Value: *site, Want: portal.WantAddress}
 		}
 		return address.JoinPath("reset"), nil
 	}

@@ -1,4 +1,4 @@
-package app
+package web
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/caddy-tollgate/tollgate/upstream/option"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
-	"github.com/caddy-tollgate/tollgate/upstream/portal/web"
 )
 
 // Bounds of the parts of a brand, in characters and in bytes.
@@ -25,15 +25,16 @@ const (
 	maxContact = 2000
 )
 
-// brand reads the name, the logo and the contact of a site.
-func (s Settings) brand() (b web.Brand, err error) {
-	if b.Name, err = parseName(s.Name); err != nil {
-		return web.Brand{}, err
+// NewBrand reads the name, the file of the logo and the contact of a site. Empty
+// ones are the default.
+func NewBrand(name, logo, contact string) (b Brand, err error) {
+	if b.Name, err = parseName(name); err != nil {
+		return Brand{}, err
 	}
-	if b.Contact, err = parseContact(s.Contact); err != nil {
-		return web.Brand{}, err
+	if b.Contact, err = parseContact(contact); err != nil {
+		return Brand{}, err
 	}
-	b.Logo, err = readLogo(s.Logo)
+	b.Logo, err = readLogo(logo)
 	return b, err
 }
 
@@ -41,20 +42,20 @@ func parseName(text string) (string, error) {
 	name := strings.TrimSpace(text)
 	if text != "" && name == "" || utf8.RuneCountInString(name) > maxName ||
 		!utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return "", &OptionError{"name", text, "1 to 40 characters, without control characters"}
+		return "", &option.Error{Option: "name", Value: text, Want: "1 to 40 characters, without control characters"}
 	}
 	return name, nil
 }
 
 // parseContact accepts no other scheme than HTTP, HTTPS and mailto: a link
 // "javascript:" would run in the pages.
-func parseContact(text string) (web.Contact, error) {
+func parseContact(text string) (Contact, error) {
 	if text == "" {
-		return web.Contact{}, nil
+		return Contact{}, nil
 	}
 	if email, err := account.ParseEmail(strings.TrimPrefix(text, "mailto:")); err == nil {
 		link := url.URL{Scheme: "mailto", Opaque: url.PathEscape(string(email))}
-		return web.Contact{URL: link.String(), Text: string(email)}, nil
+		return Contact{URL: link.String(), Text: string(email)}, nil
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || len(text) > maxContact {
@@ -62,30 +63,30 @@ func parseContact(text string) (web.Contact, error) {
 		if strings.Contains(text, "@") { // the value may have a password
 			shown = ""
 		}
-		return web.Contact{}, &OptionError{"contact", shown, "an HTTP or HTTPS URL without a password, or an e-mail address"}
+		return Contact{}, &option.Error{Option: "contact", Value: shown, Want: "an HTTP or HTTPS URL without a password, or an e-mail address"}
 	}
-	return web.Contact{URL: u.String(), Text: strings.TrimSuffix(u.Host+u.EscapedPath(), "/")}, nil
+	return Contact{URL: u.String(), Text: strings.TrimSuffix(u.Host+u.EscapedPath(), "/")}, nil
 }
 
 // readLogo reads an image. An empty path has none.
-func readLogo(path string) (web.Logo, error) {
+func readLogo(path string) (Logo, error) {
 	if path == "" {
-		return web.Logo{}, nil
+		return Logo{}, nil
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return web.Logo{}, fmt.Errorf("reading logo: %w", err)
+		return Logo{}, fmt.Errorf("reading logo: %w", err)
 	}
 	defer file.Close()
 	content, err := io.ReadAll(io.LimitReader(file, maxLogo+1))
 	if err != nil {
-		return web.Logo{}, fmt.Errorf("reading logo: %w", err)
+		return Logo{}, fmt.Errorf("reading logo: %w", err)
 	}
 	mediaType := imageType(content)
-	if len(content) > maxLogo || web.LogoTypes[mediaType] == "" {
-		return web.Logo{}, &OptionError{"logo", path, "an SVG, PNG, WebP or JPEG image of at most 256 KiB"}
+	if len(content) > maxLogo || LogoTypes[mediaType] == "" {
+		return Logo{}, &option.Error{Option: "logo", Value: path, Want: "an SVG, PNG, WebP or JPEG image of at most 256 KiB"}
 	}
-	return web.Logo{MediaType: mediaType, Content: content}, nil
+	return Logo{MediaType: mediaType, Content: content}, nil
 }
 
 // imageType returns the media type of a file by its content.
