@@ -49,23 +49,22 @@ func New(source Source, site *url.URL, now func() time.Time) (*API, error) {
 	s := &service{source: source, now: now, answers: sync.Pool{New: newKept}}
 	documentation := huma.NewAPI(configuration(site), unserved{})
 	document := documentation.OpenAPI()
-	login, usage := describeExternal(document)
-	routes, operations := map[string]http.Handler{}, []shown{{"login", login}}
-	for _, e := range endpoints() {
-		routes[e.operation.Method+" "+e.operation.Path] = e.add(s, documentation)
-		operations = append(operations, shown{e.name, documented(document, e.operation)})
+	routes, all := map[string]http.Handler{}, []shown(nil)
+	for _, o := range operations() {
+		described, served := o.add(s, documentation)
+		if all = append(all, shown{o.name, described}); served != nil {
+			routes[o.Method+" "+o.Path] = served
+		}
 	}
-	operations = append(operations, shown{"usage", usage})
 	// huma adds schemas of its own errors. This API does not use them.
 	for _, name := range [...]string{"ErrorModel", "ErrorDetail"} {
 		delete(document.Components.Schemas.Map(), name)
 	}
-	addRefusals(document)
 	var err error
 	if routes["GET /openapi.json"], err = newDocument(document); err != nil {
 		return nil, err
 	}
-	reference, err := newReference(document, site, operations)
+	reference, err := newReference(document, site, all)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ type parity struct {
 }
 
 // table returns the currencies as rows.
-func (l *currencyList) table() (*table, *apierror.Error) {
+func (l *currencyList) table() *table {
 	columns := []string{
 		"code", "name", "numeric", "minor_unit", "symbol", "start_date", "end_date", "source",
 		"parity_base", "parity_rate", "parity_since", "parity_authority", "parity_url",
@@ -54,7 +54,7 @@ func (l *currencyList) table() (*table, *apierror.Error) {
 				return
 			}
 		}
-	}}, nil
+	}}
 }
 
 func (d *currencyDetail) addTo(line *csvLine) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -29,23 +30,9 @@ const (
 )
 
 // overview is the introduction of the document.
-const overview = `Exchange rates of the world's currencies, by day, and conversion with them.
-
-**Numbers** are exact decimals, written as JSON numbers in plain notation. Read them with a decimal type to keep every digit. All rates of a day come from one table of values against the euro, so they never contradict each other.
-
-**Dates** are calendar days in UTC. Every answer has the date of its rates. Without a date in the request, the answer uses the newest day that has all the currencies and a new rate of one: read the date in the answer.
-
-**Sources.** Every answer with rates has their sources, joined by +. A currency has one source at a time: the ECB as long as it publishes the currency, or else a parity, or else indicative. A day without a publication of the ECB has the rates of the one before it, for at most 14 days. ECB: the euro reference rates of the European Central Bank, for information only (Source: ECB statistics). parity: the rate that an authority has fixed, exact through the rate of its base on that day; the list of currencies names the authority. indicative: market rates that others have published again without naming their sources: do not settle payments with them. With source=ECB,parity in the request, the answer has no rate of others.
-
-**Formats.** Answers are JSON. Currencies, rates and histories are also CSV and NDJSON: send Accept: text/csv or Accept: application/x-ndjson. These have only the rows, each with its source. Errors stay JSON.
-
-**Access** requires a plan of level Starter or higher, for keys and for the login. Without one, they and all calls are refused with 403 and the code plan_required.
-
-**Limits** are of an endpoint or of all endpoints together: calls a day, calls a month, and paces such as 10 calls a second. All keys of an account share them, and a key can have lower limits of its own. A call is admitted if every limit has room for it. Days and months begin at midnight; GET /api/usage shows the time zone, the limits and the calls that are left. Every admitted call counts, even if this API then refuses it. The header RateLimit-Policy has all limits of the call, RateLimit has what remains of each and the seconds until it is full again. Above a limit the answer is 429. Retry-After has the seconds to wait, up to weeks: set a longest wait, and give up if X-Should-Retry is false.
-
-**Caching.** An answer to GET has a strong ETag. Its max-age ends when newer rates are expected.
-
-**Errors** are JSON objects with a message for people and a code for programs. The gate in front of this API sends its errors as a page if Accept prefers text/html to application/json. Unknown, empty and duplicate query parameters are refused, not ignored.`
+//
+//go:embed page/overview.md
+var overview string
 
 // problemCodes are codes of refusals by status.
 type problemCodes map[int][]string
@@ -59,7 +46,7 @@ func configuration(site *url.URL) huma.Config {
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
-				Title: "Tollgate currency API", Version: "1", Description: overview,
+				Title: "Tollgate currency API", Version: "1", Description: strings.TrimSpace(overview),
 				Contact: &huma.Contact{Name: "Tollgate", URL: "https://github.com/caddy-tollgate/tollgate"},
 				License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
 			},
@@ -80,11 +67,21 @@ func configuration(site *url.URL) huma.Config {
 	}
 }
 
+// refusalExamples are the refusals of all codes.
+var refusalExamples = sync.OnceValue(func() (all map[string]json.RawMessage) {
+	must(json.Unmarshal(exampleOf("refusals.json"), &all))
+	return all
+})
+
 // refusalSchema describes the refusals of package apierror with all members
 // that this API and the gate add.
 func refusalSchema() *huma.Schema {
 	text := func(description string) *huma.Schema {
 		return &huma.Schema{Type: huma.TypeString, Description: description}
+	}
+	var codes []any
+	for _, code := range slices.Sorted(maps.Keys(refusalExamples())) {
+		codes = append(codes, code)
 	}
 	// A limit can exceed 32 bits. Without the format, generated clients have
 	// 32 bits for it.
@@ -96,7 +93,7 @@ func refusalSchema() *huma.Schema {
 		Description: "An error.",
 		Properties: map[string]*huma.Schema{
 			"message":    text("A message for people."),
-			"code":       text("A stable code for programs."),
+			"code":       {Type: huma.TypeString, Description: "A stable code for programs.", Enum: codes},
 			"request_id": text("In refusals of the gate: the id of the request, for support."),
 			"successor":  text("With currency_retired: the currency that replaced it."),
 			"endpoint":   text("With quota_exceeded, rate_limited and cost_above_limit: the endpoint of the limit, or all."),
@@ -111,30 +108,38 @@ func refusalSchema() *huma.Schema {
 	}
 }
 
-// responses documents the answers of an endpoint: success, its own refusals,
-// and those of every endpoint and of the gate.
-func responses(get bool, example json.RawMessage, own problemCodes) map[string]*huma.Response {
-	all := map[string]*huma.Response{
-		"200": {
-			Description: "The response.",
-			Headers:     successHeaders(get),
-			Content:     map[string]*huma.MediaType{mediaType: {Example: example}},
-		},
+// countedResponses documents the answers of a call of this service: success, its
+// own refusals, and those of every call and of the gate.
+func countedResponses(get bool, own problemCodes) map[string]*huma.Response {
+	counted := joined(own, unansweredProblems(), problemCodes{
+		http.StatusNotAcceptable:       {codeNotAcceptable},
+		http.StatusInternalServerError: {"internal"},
+	})
+	all := gatedRefusals(counted)
+	for status := range counted {
+		maps.Copy(all[strconv.Itoa(status)].Headers, limitHeaders())
 	}
+	all["200"] = &huma.Response{Description: "The response.", Headers: successHeaders(get)}
 	if get {
 		all["304"] = &huma.Response{
 			Description: "Not modified: the ETag in If-None-Match is current.",
 			Headers:     successHeaders(get),
 		}
 	}
-	counted := joined(own, unansweredProblems(), problemCodes{
-		http.StatusNotAcceptable:       {codeNotAcceptable},
-		http.StatusInternalServerError: {"internal"},
-	})
-	maps.Copy(all, gatedRefusals(counted))
-	for status := range counted {
-		maps.Copy(all[strconv.Itoa(status)].Headers, limitHeaders())
-	}
+	return all
+}
+
+// usageResponses documents the answers of a counted call that the gate answers.
+func usageResponses(_ bool, own problemCodes) map[string]*huma.Response {
+	all := gatedRefusals(own)
+	all["200"] = &huma.Response{Description: "The response.", Headers: successHeaders(false)}
+	return all
+}
+
+// loginResponses documents the answers of a login, which is not counted.
+func loginResponses(_ bool, own problemCodes) map[string]*huma.Response {
+	all := refusals(targetProblems(), unansweredProblems(), own)
+	all["200"] = &huma.Response{Description: "The response."}
 	return all
 }
 
@@ -200,21 +205,18 @@ func refusals(problems ...problemCodes) map[string]*huma.Response {
 	return all
 }
 
-// codesPrefix is in front of the codes in the description of a refusal.
-const codesPrefix = "Codes: "
-
 // refusalResponse documents the refusals of one status.
 func refusalResponse(status int, codes []string) *huma.Response {
 	response := &huma.Response{
 		Headers:     map[string]*huma.Header{},
-		Description: fmt.Sprintf("%s. %s%s.", http.StatusText(status), codesPrefix, strings.Join(codes, ", ")),
-		Content: map[string]*huma.MediaType{
-			mediaType: {Schema: &huma.Schema{Ref: schemaPrefix + schemaRefusal}},
-		},
+		Description: fmt.Sprintf("%s. Codes: %s.", http.StatusText(status), strings.Join(codes, ", ")),
 	}
+	media := &huma.MediaType{Schema: &huma.Schema{Ref: schemaPrefix + schemaRefusal}, Examples: map[string]*huma.Example{}}
 	for _, code := range codes {
+		media.Examples[code] = &huma.Example{Value: refusalExamples()[code]}
 		maps.Copy(response.Headers, refusalHeaders(code))
 	}
+	response.Content = map[string]*huma.MediaType{mediaType: media}
 	return response
 }
 

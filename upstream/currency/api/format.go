@@ -39,8 +39,8 @@ var (
 
 // tabular is an answer with rows.
 type tabular interface {
-	// table returns the rows, or a refusal if the answer has more than them.
-	table() (*table, *apierror.Error)
+	// table returns the rows, nil if the answer has more than them.
+	table() *table
 }
 
 // table has the rows of an answer with all that the answer says of them.

@@ -180,10 +180,10 @@ func errorsOf(operation *huma.Operation) (all []referenceError) {
 		if err != nil {
 			continue // impossible: this package writes numbers
 		}
-		for _, code := range codesOf(response) {
-			example, _ := response.Content[mediaType].Examples[code].Value.(json.RawMessage)
-			var body struct{ Message string }
-			if json.Unmarshal(example, &body) == nil {
+		for _, media := range response.Content {
+			for code, example := range media.Examples {
+				var body struct{ Message string }
+				must(json.Unmarshal(example.Value.(json.RawMessage), &body))
 				all = append(all, referenceError{status, code, body.Message})
 			}
 		}

@@ -39,7 +39,7 @@ type rateLine struct {
 
 // table returns the rates as rows, each with its source. The row of base has the
 // source that a conversion of base to itself has.
-func (l *rateList) table() (*table, *apierror.Error) {
+func (l *rateList) table() *table {
 	return &table{[]string{"date", "base", "code", "rate", "source"}, func(yield func(row) bool) {
 		for _, quote := range l.Rates {
 			source := sources(l.day.Source(l.Base, quote.Code).String())
@@ -47,7 +47,7 @@ func (l *rateList) table() (*table, *apierror.Error) {
 				return
 			}
 		}
-	}}, nil
+	}}
 }
 
 func (r *rateLine) addTo(line *csvLine) {

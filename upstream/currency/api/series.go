@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/caddy-tollgate/tollgate/internal/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
 )
@@ -81,14 +80,14 @@ func (l *historyLine) addTo(line *csvLine) {
 	line.text(string(l.Source))
 }
 
-// table returns the rows. It refuses a summary, which is no row.
-func (h *history) table() (*table, *apierror.Error) {
+// table returns the rows, nil with a summary, which is no row.
+func (h *history) table() *table {
 	if h.Summary != nil {
-		return nil, invalidRequest("CSV and NDJSON have only rows. Omit summary, or send Accept: application/json.")
+		return nil
 	}
 	columns := []string{"date", "rate", "filled", "source"}
 	if codes := strings.Split(h.To, ","); len(codes) > 1 {
 		columns = slices.Replace(columns, 1, 2, codes...)
 	}
-	return &table{columns, h.Rates.lines}, nil
+	return &table{columns, h.Rates.lines}
 }

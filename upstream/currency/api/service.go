@@ -24,11 +24,13 @@ type service struct {
 // memory.
 type handler[I, O any] func(*service, *I) (*O, *apierror.Error)
 
-// registration is the work of an endpoint for the document and the server.
+// registration is the work of an operation for the document and the server.
 type registration struct {
 	// rows is true if the answer is tabular.
 	rows bool
-	// serve documents the endpoint and returns what serves it.
+	// responses documents the answers, with an operation's own refusals.
+	responses func(get bool, own problemCodes) map[string]*huma.Response
+	// serve documents the operation and returns what serves it.
 	serve func(*service, huma.API, huma.Operation) http.Handler
 }
 
@@ -44,7 +46,7 @@ func register[I, O any](handle handler[I, O]) registration {
 	if rows {
 		others = rowTypes[:]
 	}
-	return registration{rows, func(s *service, documentation huma.API, operation huma.Operation) http.Handler {
+	return registration{rows, countedResponses, func(s *service, documentation huma.API, operation huma.Operation) http.Handler {
 		fields := inputOf(reflect.TypeFor[I]())
 		huma.Register[I, reply[O]](documentation, operation, nil)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,7 +63,10 @@ func register[I, O any](handle handler[I, O]) registration {
 			}
 			var answer any
 			if answer, refusal = handle(s, in); refusal == nil && accepted != mediaType {
-				answer, refusal = answer.(tabular).table()
+				rows := answer.(tabular).table()
+				if answer = rows; rows == nil {
+					refusal = invalidRequest("CSV and NDJSON have only rows. Omit summary, or send Accept: application/json.")
+				}
 			}
 			if refusal != nil {
 				s.send(w, r, refusal.Status, refusalFormat, refusal)
@@ -69,6 +74,15 @@ func register[I, O any](handle handler[I, O]) registration {
 			}
 			s.send(w, r, http.StatusOK, formats[accepted], answer)
 		})
+	}}
+}
+
+// external returns the registration of an operation that the login or the gate
+// answers: the document describes the whole API that clients see.
+func external[I, O any](responses func(get bool, own problemCodes) map[string]*huma.Response) registration {
+	return registration{false, responses, func(_ *service, documentation huma.API, operation huma.Operation) http.Handler {
+		huma.Register[I, reply[O]](documentation, operation, nil)
+		return nil
 	}}
 }
 
@@ -80,13 +94,3 @@ func (unserved) Handle(*huma.Operation, func(huma.Context)) {}
 
 // ServeHTTP is never called.
 func (unserved) ServeHTTP(http.ResponseWriter, *http.Request) {}
-
-// documented returns the operation from the document, with the schemas that
-// huma added.
-func documented(document *huma.OpenAPI, operation huma.Operation) *huma.Operation {
-	item := document.Paths[operation.Path]
-	if operation.Method == http.MethodPost {
-		return item.Post
-	}
-	return item.Get
-}
