@@ -43,7 +43,7 @@ func check(folder string, output io.Writer) error {
 	if want := describeBank(bank, content); o != want {
 		found = append(found, fmt.Errorf("%s says %v, want %v", bankOrigin, o, want))
 	}
-	found = append(found, checkParities(slices.Collect(rates.Parities())), checkIndicative(table, m, bank))
+	found = append(found, checkParities(rates.Parities()), checkIndicative(table, m, bank))
 	if err := errors.Join(found...); err != nil {
 		return err
 	}

@@ -8,10 +8,12 @@
 package currency
 
 import (
+	_ "embed"
+	"encoding/csv"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
@@ -92,7 +94,30 @@ func Lookup(code Code) (Currency, bool) {
 	return table[i], true
 }
 
-// All yields every currency, active or retired, sorted by code.
-func All() iter.Seq[Currency] {
-	return slices.Values(table)
+// table has every currency known here, sorted by code. It is part of the
+// program: only a defect can make it panic.
+var table = read(text)
+
+// text is the table as tools/currencytable writes it. Its columns are the fields
+// of Currency.
+//
+//go:embed table.csv
+var text string
+
+func read(text string) []Currency {
+	lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		panic(fmt.Errorf("reading the table of currencies: %w", err))
+	}
+	list := make([]Currency, 0, len(lines))
+	for _, line := range lines[1:] {
+		c := Currency{Code: Code(line[0]), Name: line[1], Numeric: line[2], Symbol: line[4], Successor: Code(line[7]), Ratio: line[8]}
+		var malformed error
+		c.MinorUnit, malformed = strconv.Atoi(line[3])
+		if err := errors.Join(malformed, c.Start.UnmarshalText([]byte(line[5])), c.End.UnmarshalText([]byte(line[6]))); err != nil {
+			panic(fmt.Errorf("reading the table of currencies: %s: %w", c.Code, err))
+		}
+		list = append(list, c)
+	}
+	return list
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"math/bits"
 	"slices"
@@ -34,7 +33,7 @@ type Parity struct {
 	Authority, URL string
 }
 
-// parities are read once. The table is part of the program: only a defect can
+// parities are sorted by code and day. They are read once. The table is part of the program: only a defect can
 // make it panic.
 var parities = sync.OnceValue(func() []Parity {
 	list, err := parseParities(parityTable)
@@ -44,8 +43,8 @@ var parities = sync.OnceValue(func() []Parity {
 	return list
 })
 
-// Parities yields every parity, sorted by code and day.
-func Parities() iter.Seq[Parity] { return slices.Values(parities()) }
+// Parities returns every parity, for tools/ratesnap.
+func Parities() []Parity { return parities() }
 
 // ParityOn returns the parity of a currency on a day.
 func ParityOn(code currency.Code, day civil.Date) (Parity, bool) {

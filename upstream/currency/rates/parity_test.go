@@ -53,7 +53,7 @@ func TestParitiesOfToday(t *testing.T) {
 		MOP=1.03HKD NAD=1ZAR NPR=1.6INR OMR=0.3845USD PAB=1USD QAR=3.64USD SAR=3.75USD SHP=1GBP STN=24.5EUR SVC=8.75USD SZL=1ZAR
 		TMT=3.5USD XAF=655.957EUR XCD=2.7USD XCG=1.79USD XOF=655.957EUR XPF=119.331742243EUR`)
 	var got []string
-	for p := range Parities() {
+	for _, p := range parities() {
 		if p.Until.IsZero() {
 			got = append(got, fmt.Sprintf("%s=%s%s", p.Code, p.Rate(), p.Base))
 		}
@@ -67,7 +67,7 @@ func TestParitiesOfToday(t *testing.T) {
 func TestParitiesOfTheEuro(t *testing.T) {
 	t.Parallel()
 	count := 0
-	for p := range Parities() {
+	for _, p := range parities() {
 		known, _ := currency.Lookup(p.Code)
 		if known.Successor != currency.Euro {
 			continue

@@ -1,0 +1,4 @@
+package currency
+
+// Table has every currency, active or retired.
+var Table = table
