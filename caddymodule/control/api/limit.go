@@ -2,11 +2,28 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"time"
 )
 
 // All is the Endpoint of a limit of all endpoints together.
 const All = "all"
+
+// MaxLimit is the largest limit.
+const MaxLimit = 1_000_000_000_000_000
+
+// The periods of the calendar. All others are paces.
+const (
+	Day   = "day"
+	Month = "month"
+)
+
+// Periods returns all periods, the shortest first.
+func Periods() []string { return slices.Clone(store.Periods) }
+
+// IsPace tells whether a limit of this period is a pace: it is refilled all the
+// time and has no reset.
+func IsPace(period string) bool { return period != Day && period != Month }
 
 // Per returns a period with its article, such as "an hour".
 func Per(period string) string {

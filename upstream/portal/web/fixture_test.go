@@ -96,11 +96,11 @@ func storyLimits(n int) []api.Limit {
 // storyUsedLimit is a limit of which a part is used.
 func storyUsedLimit(period string, limit, used int64) api.UsageLimit {
 	l := api.UsageLimit{Period: period, Limit: limit}
-	if !isPace(period) {
+	if !api.IsPace(period) {
 		l.Used, l.Remaining = &used, new(max(0, limit-used))
 		l.ResetsAt = new(time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC))
 	}
-	if period == perMonth {
+	if period == api.Month {
 		l.ResetsAt = new(time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC))
 	}
 	return l
@@ -117,7 +117,7 @@ func storyUsage(share map[string]float64, calls int) api.UsageDocument {
 		row := api.UsageEndpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Limit: limit}
 		row.Used = int64(share[e.Name] * float64(*limit))
 		row.Remaining = new(*limit - row.Used)
-		row.Limits = []api.UsageLimit{storyUsedLimit(perDay, *limit, row.Used)}
+		row.Limits = []api.UsageLimit{storyUsedLimit(api.Day, *limit, row.Used)}
 		d.Endpoints = append(d.Endpoints, row)
 	}
 	for i := range historyDays {
@@ -152,10 +152,10 @@ func monthlyUsage(convert, together int64) api.UsageDocument {
 	for i := range d.Endpoints {
 		d.Endpoints[i].Limit, d.Endpoints[i].Remaining, d.Endpoints[i].Limits = nil, nil, nil
 	}
-	d.Endpoints[1].Limits = []api.UsageLimit{storyUsedLimit(perDay, 100_000, 40_000), storyUsedLimit(perMonth, 2_000_000, convert)}
-	d.Endpoints[2].Limits = []api.UsageLimit{storyUsedLimit(perMonth, 500_000, 300_000)}
+	d.Endpoints[1].Limits = []api.UsageLimit{storyUsedLimit(api.Day, 100_000, 40_000), storyUsedLimit(api.Month, 2_000_000, convert)}
+	d.Endpoints[2].Limits = []api.UsageLimit{storyUsedLimit(api.Month, 500_000, 300_000)}
 	d.Endpoints[3].Limits = []api.UsageLimit{storyUsedLimit("minute", 60, 0)}
-	d.Limits = []api.UsageLimit{storyUsedLimit(perMonth, 2_500_000, together), storyUsedLimit("second", 50, 0)}
+	d.Limits = []api.UsageLimit{storyUsedLimit(api.Month, 2_500_000, together), storyUsedLimit("second", 50, 0)}
 	return d
 }
 
@@ -191,9 +191,9 @@ func closedUsage() api.UsageDocument {
 	for i := range d.Endpoints {
 		if d.Endpoints[i].Endpoint == "batch" {
 			d.Endpoints[i].Limit, d.Endpoints[i].Remaining = new(int64(0)), new(int64(0))
-			d.Endpoints[i].Limits = []api.UsageLimit{storyUsedLimit(perDay, 0, 0)}
+			d.Endpoints[i].Limits = []api.UsageLimit{storyUsedLimit(api.Day, 0, 0)}
 		}
 	}
-	d.Keys = []api.UsageKey{{ID: "key_1", Name: "ci", Limits: []api.UsageKeyLimit{{Endpoint: "convert", UsageLimit: storyUsedLimit(perDay, 0, 0)}}}}
+	d.Keys = []api.UsageKey{{ID: "key_1", Name: "ci", Limits: []api.UsageKeyLimit{{Endpoint: "convert", UsageLimit: storyUsedLimit(api.Day, 0, 0)}}}}
 	return d
 }

@@ -79,18 +79,21 @@ type limitRow struct {
 // freeRows is the number of empty rows for limits.
 const freeRows = 3
 
-const (
-	// maxLimits is the maximum number of limits of a key, and also of its
-	// addresses.
-	maxLimits = 32
+// maxLimits is the maximum number of limits of a key, and also of its
+// addresses.
+const maxLimits = 32
 
-	// maxLimit is the largest limit.
-	maxLimit = 1_000_000_000_000_000
-)
-
-var periods = []choice{
-	{perDay, "a day"}, {perMonth, "a month"}, {"second", "a second"}, {"minute", "a minute"}, {"hour", "an hour"},
-}
+// periods are the options of a period: those of the calendar, then the paces.
+var periods = func() (all []choice) {
+	for _, pace := range []bool{false, true} {
+		for _, p := range api.Periods() {
+			if api.IsPace(p) == pace {
+				all = append(all, choice{p, api.Per(p)})
+			}
+		}
+	}
+	return all
+}()
 
 func (s *site) newKey(w http.ResponseWriter, r *http.Request, v *visit) error {
 	return s.showNewForm(w, r, v, keyForm{Life: defaultLife, All: true})
@@ -138,7 +141,7 @@ func (s *site) showKeyForm(w http.ResponseWriter, status int, v *visit, form key
 	form.Today, form.Zone = v.clock.now.In(v.clock.zone).Format(time.DateOnly), v.plans.Timezone
 	form.Periods = periods
 	for range min(freeRows, maxLimits-len(form.Limits)) {
-		form.Limits = append(form.Limits, limitRow{Period: perDay})
+		form.Limits = append(form.Limits, limitRow{Period: api.Day})
 	}
 	for i := range form.Limits {
 		form.Limits[i].Endpoints = v.endpointChoices(form.Limits[i].Endpoint)
@@ -336,7 +339,7 @@ func (f *keyForm) limits() []api.Limit {
 			problem = "Enter the number of calls of this limit, or choose “remove this limit”."
 		case !valid:
 			problem = "A limit is a whole number from 0 to 10^15, such as 1000."
-		case limit.Limit == 0 && isPace(limit.Period):
+		case limit.Limit == 0 && api.IsPace(limit.Period):
 			problem = "A limit " + api.Per(limit.Period) + " is at least 1."
 		case slices.ContainsFunc(limits, same):
 			problem = "A key has only one limit " + api.Per(limit.Period) + " for " + row.Endpoint + "."
@@ -353,7 +356,7 @@ func (f *keyForm) limits() []api.Limit {
 // wholeNumber reads a number of calls, from least on, with or without commas.
 func wholeNumber(text string, least int64) (n int64, valid bool) {
 	n, err := strconv.ParseInt(strings.ReplaceAll(strings.TrimSpace(text), ",", ""), 10, 64)
-	return n, err == nil && n >= least && n <= maxLimit
+	return n, err == nil && n >= least && n <= api.MaxLimit
 }
 
 // addresses returns the lines of the field.

@@ -63,9 +63,9 @@ func (v *visit) meters(document api.UsageDocument) meters {
 	var all, keys meters
 	for _, e := range document.Endpoints {
 		first := len(all.Bars)
-		if !slices.ContainsFunc(e.Limits, func(l api.UsageLimit) bool { return !isPace(l.Period) }) {
+		if !slices.ContainsFunc(e.Limits, func(l api.UsageLimit) bool { return !api.IsPace(l.Period) }) {
 			all.Bars = append(all.Bars, meter{
-				Name: e.Endpoint, Target: e.Endpoint + "/" + perDay, Period: "Today", State: "unlimited", Used: humanize.Comma(e.Used), share: unlimitedShare,
+				Name: e.Endpoint, Target: e.Endpoint + "/" + api.Day, Period: "Today", State: "unlimited", Used: humanize.Comma(e.Used), share: unlimitedShare,
 			})
 		}
 		for _, l := range e.Limits {
@@ -136,11 +136,11 @@ func newMeter(c clock, endpoint, key string, l api.UsageLimit) meter {
 		Used: humanize.Comma(*l.Used), Limit: humanize.Comma(l.Limit), Left: humanize.Comma(*l.Remaining),
 		share: min(100, 100*float64(*l.Used)/float64(l.Limit)),
 	}
-	if l.Period == perMonth {
+	if l.Period == api.Month {
 		m.Period = "This month"
 	}
 	m.Resets.Text = l.ResetsAt.In(c.zone).Format(dayAndMonth)
-	if l.Period == perDay || l.ResetsAt.Sub(c.now) < day {
+	if l.Period == api.Day || l.ResetsAt.Sub(c.now) < day {
 		m.Countdown = c.countdown(*l.ResetsAt)
 	}
 	m.Percent, m.Width = int(m.share), strconv.FormatFloat(m.share, 'f', 1, 64)

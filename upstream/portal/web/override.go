@@ -96,8 +96,8 @@ func (f *actionForm) fillLimit(document api.UsageDocument, overrides []api.Overr
 	f.Limits, f.Overrides = f.meters(document), f.overrideRows(overrides)
 	f.limits, f.used, f.overrides = map[string]api.UsageLimit{}, map[string]int64{}, map[string]api.Override{}
 	for _, e := range document.Endpoints {
-		f.used[e.Endpoint+"/"+perDay] = e.Used
-		f.used[api.All+"/"+perDay] += e.Used
+		f.used[e.Endpoint+"/"+api.Day] = e.Used
+		f.used[api.All+"/"+api.Day] += e.Used
 	}
 	for _, e := range append(document.Endpoints, api.UsageEndpoint{Endpoint: api.All, Limits: document.Limits}) {
 		for _, l := range e.Limits {

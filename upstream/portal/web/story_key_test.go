@@ -35,9 +35,9 @@ func keyStories() map[string]story {
 		"new-date": newKeyStory("starter", keyForm{Name: "ci", Life: untilDate, Until: "2026-11-01", Field: "expires",
 			Problem: "The date is in the past. Enter today or a later date."}),
 		"new-limit": newKeyStory("starter", keyForm{Name: "ci", Field: "limits", Problem: "A limit is a whole number from 0 to 10^15, such as 1000.",
-			Limits: []limitRow{{Endpoint: "convert", Limit: "100", Period: perDay}, {Endpoint: api.All, Limit: "many", Period: perMonth, Wrong: true}}}),
+			Limits: []limitRow{{Endpoint: "convert", Limit: "100", Period: api.Day}, {Endpoint: api.All, Limit: "many", Period: api.Month, Wrong: true}}}),
 		"new-endpoint": newKeyStory("starter", keyForm{Name: "ci", Field: "limits", Problem: "Unknown endpoint \"quotes\".",
-			Limits: []limitRow{{Endpoint: "rates", Limit: "100", Period: perDay}}}),
+			Limits: []limitRow{{Endpoint: "rates", Limit: "100", Period: api.Day}}}),
 		"new-address": newKeyStory("starter", keyForm{Name: "ci", Addresses: "203.0.113.0/24\nexample.com", Field: "addresses",
 			Problem: "example.com is neither an IP address nor a network such as 203.0.113.0/24."}),
 		"token": func(s *site, w http.ResponseWriter) error {

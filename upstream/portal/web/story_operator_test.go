@@ -30,8 +30,8 @@ func operatorStories() map[string]story {
 		"operator-account-hostile": operatorStory("operatoraccount", "hostile", storySheet(hostile)),
 		"operator-account-new":     operatorStory("operatoraccount", "shop-7", newSheet(storyVisit("free").subject(api.Account{Account: "shop-7", Plan: "free", Disabled: true}), api.UsageDocument{}, nil, nil, nil, nil, nil)),
 		"operator-plan":            actionStory("plan", url.Values{"plan": {"starter"}}, "", ""),
-		"operator-limit":           limitStory("starter", url.Values{"endpoint": {"convert"}, "calls": {"many"}, "period": {perDay}, "reason": {`"><b>שלום`}}),
-		"operator-limit-lower":     limitStory("starter", url.Values{"endpoint": {"convert"}, "calls": {"500"}, "period": {perDay}, "until": {"2026-12-31"}, "reason": {"fraud?"}}),
+		"operator-limit":           limitStory("starter", url.Values{"endpoint": {"convert"}, "calls": {"many"}, "period": {api.Day}, "reason": {`"><b>שלום`}}),
+		"operator-limit-lower":     limitStory("starter", url.Values{"endpoint": {"convert"}, "calls": {"500"}, "period": {api.Day}, "until": {"2026-12-31"}, "reason": {"fraud?"}}),
 		"operator-limit-none":      limitStory("free", url.Values{}),
 		"operator-clear":           actionStory("clear", nil, "", ""),
 		"operator-credit":          actionStory("credit", url.Values{"day": {"2026-11-20"}}, "", ""),
@@ -69,7 +69,7 @@ func storySheet(text string) *sheet {
 		document.RecentCalls[i].Path += "?q=" + text
 	}
 	overrides := []api.Override{
-		{Endpoint: "convert", Period: perDay, Limit: new(int64(5000)), ExpiresAt: new(storyTime.Add(9 * day)), Reason: text},
+		{Endpoint: "convert", Period: api.Day, Limit: new(int64(5000)), ExpiresAt: new(storyTime.Add(9 * day)), Reason: text},
 		{Endpoint: api.All, Period: "second", Limit: new(int64(3))},
 	}
 	document.Limits = []api.UsageLimit{storyUsedLimit("second", 3, 0)}
@@ -129,9 +129,9 @@ func limitStory(plan string, values url.Values) story {
 	of.Plan, of.plan = plan, planOf(of.plans, plan)
 	f := newAction(of, "limit", values)
 	usage := storyUsage(map[string]float64{"convert": 0.9, "rates": 0.2}, 0)
-	usage.Endpoints[1].Limits[0] = storyUsedLimit(perDay, 1200, 900)
+	usage.Endpoints[1].Limits[0] = storyUsedLimit(api.Day, 1200, 900)
 	usage.Limits = []api.UsageLimit{storyUsedLimit("second", 3, 0)}
-	f.fillLimit(usage, []api.Override{{Endpoint: "convert", Period: perDay, Limit: new(int64(1200))}, {Endpoint: api.All, Period: "second", Limit: new(int64(3))}})
+	f.fillLimit(usage, []api.Override{{Endpoint: "convert", Period: api.Day, Limit: new(int64(1200))}, {Endpoint: api.All, Period: "second", Limit: new(int64(3))}})
 	if values.Has("calls") {
 		_, err := new(site).make(context.Background(), f)
 		f.Problem = adviceOf(err)
@@ -186,7 +186,7 @@ func storySummary() *api.Summary {
 		if i == 4 {
 			label = strings.Repeat("L", 200)
 		}
-		summary.Nearest = append(summary.Nearest, api.NearestLimit{Account: id, Label: label, Endpoint: "convert", Period: perDay, Limit: 1000, Used: int64(1000 - i*50), Remaining: int64(i * 50), ResetsAt: storyTime.Add(4 * time.Hour)})
+		summary.Nearest = append(summary.Nearest, api.NearestLimit{Account: id, Label: label, Endpoint: "convert", Period: api.Day, Limit: 1000, Used: int64(1000 - i*50), Remaining: int64(i * 50), ResetsAt: storyTime.Add(4 * time.Hour)})
 		summary.MostRefused = append(summary.MostRefused, api.RefusedAccount{Account: id, Label: label, Calls: int64(4000 / (i + 1)), Codes: map[string]int64{"quota_exceeded": int64(3900 / (i + 1)), "invalid_token": 100}})
 	}
 	return summary

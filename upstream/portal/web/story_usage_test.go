@@ -62,8 +62,8 @@ func refusedStory(d api.UsageDocument) story {
 // storyOverrides are overrides with and without an end.
 func storyOverrides() []overrideRow {
 	return storyVisit("starter").overrideRows([]api.Override{
-		{Endpoint: "convert", Period: perDay, Limit: new(int64(5000)), ExpiresAt: new(storyTime.Add(9 * day))},
-		{Endpoint: api.All, Period: "second", Limit: new(int64(3))}, {Endpoint: "history", Period: perMonth},
+		{Endpoint: "convert", Period: api.Day, Limit: new(int64(5000)), ExpiresAt: new(storyTime.Add(9 * day))},
+		{Endpoint: api.All, Period: "second", Limit: new(int64(3))}, {Endpoint: "history", Period: api.Month},
 	})
 }
 

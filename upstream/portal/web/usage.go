@@ -94,7 +94,7 @@ func (v *visit) unused(days int) api.UsageDocument {
 		Account: v.who.ID, Plan: v.plan.Name, Timezone: v.plans.Timezone,
 		Day: today.Day.String(), ResetsAt: today.End,
 	}
-	ends := map[string]time.Time{perDay: today.End, perMonth: month.End}
+	ends := map[string]time.Time{api.Day: today.End, api.Month: month.End}
 	for _, e := range v.plans.Endpoints {
 		if limit, listed := v.plan.Limits[e.Name]; listed {
 			document.Endpoints = append(document.Endpoints, api.UsageEndpoint{
@@ -114,7 +114,7 @@ func (v *visit) unused(days int) api.UsageDocument {
 // together. ends has the end of the day and of the month.
 func unusedLimits(plan api.Plan, endpoint string, ends map[string]time.Time) (limits []api.UsageLimit) {
 	if daily := plan.Limits[endpoint]; daily != nil {
-		limits = append(limits, unusedLimit(perDay, *daily, ends))
+		limits = append(limits, unusedLimit(api.Day, *daily, ends))
 	}
 	for _, l := range plan.MoreLimits {
 		if l.Endpoint == endpoint {
@@ -126,7 +126,7 @@ func unusedLimits(plan api.Plan, endpoint string, ends map[string]time.Time) (li
 
 func unusedLimit(period string, limit int64, ends map[string]time.Time) api.UsageLimit {
 	l := api.UsageLimit{Period: period, Limit: limit}
-	if !isPace(period) {
+	if !api.IsPace(period) {
 		l.Used, l.Remaining, l.ResetsAt = new(int64(0)), &limit, new(ends[period])
 	}
 	return l

@@ -19,7 +19,7 @@ func TestMeters(t *testing.T) {
 		{1000, 1000, "full", 100}, {0, 0, "closed", 0}, {3, 0, "closed", 0}, {70, 50, "full", 100}, // after a change to a smaller plan
 		{1, 1_000_000_000_000_000, "ok", 0},
 	} {
-		m := newMeter(c, "convert", "", storyUsedLimit(perDay, l.limit, l.used))
+		m := newMeter(c, "convert", "", storyUsedLimit(api.Day, l.limit, l.used))
 		if m.State != l.state || m.Percent != l.percent {
 			t.Errorf("%d of %d: got %s at %d %%, want %s at %d %%", l.used, l.limit, m.State, m.Percent, l.state, l.percent)
 		}
@@ -36,9 +36,9 @@ func TestMeterResets(t *testing.T) {
 		period                  string
 		text, resets, countdown string
 	}{
-		{c, perDay, "Today", "21 Nov", "4 h 12 min"},
-		{c, perMonth, "This month", "1 Dec", ""},
-		{lastDay, perMonth, "This month", "1 Dec", "4 h 12 min"},
+		{c, api.Day, "Today", "21 Nov", "4 h 12 min"},
+		{c, api.Month, "This month", "1 Dec", ""},
+		{lastDay, api.Month, "This month", "1 Dec", "4 h 12 min"},
 	} {
 		m := newMeter(want.clock, "convert", "", storyUsedLimit(want.period, 10, 1))
 		if m.Period != want.text || m.Resets.Text != want.resets || m.Countdown != want.countdown {
@@ -115,7 +115,7 @@ func TestClosedLimits(t *testing.T) {
 	if want := []string{"batch/", "convert/ci"}; !slices.Equal(closed, want) {
 		t.Errorf("closed are %q, want %q", closed, want)
 	}
-	if got := limitText(0, perDay); got != "Closed" {
+	if got := limitText(0, api.Day); got != "Closed" {
 		t.Errorf("a limit of 0 is %q", got)
 	}
 }
@@ -124,7 +124,7 @@ func TestClosedLimits(t *testing.T) {
 func TestManyKeyMeters(t *testing.T) {
 	t.Parallel()
 	document := keyUsage(40, 100)
-	document.Keys[39].Limits[0].UsageLimit = storyUsedLimit(perDay, 10, 10)
+	document.Keys[39].Limits[0].UsageLimit = storyUsedLimit(api.Day, 10, 10)
 	all := storyVisit("starter").meters(document)
 	if all.More != 80-maxKeyMeters || len(all.Bars) != 6+maxKeyMeters {
 		t.Errorf("got %d bars and %d more", len(all.Bars), all.More)
