@@ -17,6 +17,10 @@ package account
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/mail"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -161,4 +165,87 @@ type Store interface {
 
 	// Prune deletes links and sessions that have ended.
 	Prune(ctx context.Context, now time.Time) error
+}
+
+const (
+	// SessionLifetime is how long a session lasts at most.
+	SessionLifetime = 7 * 24 * time.Hour
+
+	// SessionIdle is how long a session lasts without a visit.
+	SessionIdle = 12 * time.Hour
+
+	// PortalLifetime is SessionLifetime for a portal link.
+	PortalLifetime = 12 * time.Hour
+)
+
+// Session is a browser in which an account is signed in.
+type Session struct {
+	// ID is the hash of the secret that the browser holds.
+	ID string
+	// AccountID is the account's id.
+	AccountID string
+	// Version is the Identity's at the time of the sign-in. The session is
+	// valid while the account has this version.
+	Version int64
+	// Portal is true for a visit by a link of the gate. Its account can be one
+	// that only the gate has; then Version is 0.
+	Portal bool
+	// Agent is the User-Agent of the browser.
+	Agent string
+	// CreatedAt, SeenAt and ExpiresAt are in UTC, to the millisecond.
+	// SeenAt is the time of the last visit, to the minute.
+	CreatedAt time.Time
+	SeenAt    time.Time
+	ExpiresAt time.Time
+}
+
+// Live reports whether a session is neither expired nor idle.
+func (s Session) Live(now time.Time) bool {
+	return now.Before(s.ExpiresAt) && now.Sub(s.SeenAt) < SessionIdle
+}
+
+// Bounds of an e-mail address in bytes: a forward path of RFC 5321 has at most
+// 256 with its angle brackets, and a local part 64.
+const (
+	maxEmail     = 254
+	maxLocalPart = 64
+)
+
+// hostName matches labels of up to 63 letters, digits and inner hyphens (RFC
+// 1123). A single label is a host name, "localhost" for instance.
+var hostName = regexp.MustCompile(`^(?i:[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*)$`)
+
+// Email is an e-mail address in its canonical form: trimmed and in lower
+// case. Different spellings of one address are one Email, so that it cannot
+// have two accounts.
+type Email string
+
+// ParseEmail returns the canonical form of text, or an error that wraps
+// ErrEmail.
+//
+// Only ASCII is allowed; other domains have their "xn--" form. So the
+// canonical form is the same in the gate, whose login throttle counts by it:
+// in ASCII no two letters fold to the same one. Quoted local parts and address
+// literals are refused: they are unused, and can contain characters that mail
+// programs, logs and web pages read differently.
+func ParseEmail(text string) (Email, error) {
+	text = strings.TrimSpace(text)
+	if len(text) > maxEmail {
+		return "", fmt.Errorf("%w: longer than %d bytes", ErrEmail, maxEmail)
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%w: only printable ASCII without spaces", ErrEmail)
+	}
+	address, err := mail.ParseAddress(text)
+	if err != nil || address.Name != "" || address.Address != text {
+		return "", fmt.Errorf("%w: not of the form name@example.com", ErrEmail)
+	}
+	local, domain, _ := strings.Cut(text, "@")
+	if len(local) > maxLocalPart {
+		return "", fmt.Errorf("%w: more than %d bytes before the @", ErrEmail, maxLocalPart)
+	}
+	if !hostName.MatchString(domain) {
+		return "", fmt.Errorf("%w: no host name after the @", ErrEmail)
+	}
+	return Email(strings.ToLower(text)), nil
 }

@@ -3,13 +3,20 @@
 package command
 
 import (
+	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/internal/misuse"
+	"github.com/caddy-tollgate/tollgate/internal/terminal"
 	"github.com/caddy-tollgate/tollgate/upstream/option"
 	"github.com/caddy-tollgate/tollgate/upstream/portal"
+	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
 )
 
 // Gate is how commands reach the control API of the gate.
@@ -36,4 +43,55 @@ func placeOf(c *cobra.Command) (portal.Place, error) {
 	}
 	place := portal.Place{Directory: directory, Database: os.Getenv(option.Setting{Name: "database"}.Variable())}
 	return place, place.Check()
+}
+
+func backupCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "backup <file>",
+		Short: "Copy the database of accounts to a new file",
+		Long: `Copy the database of accounts, with sessions and reset links, to a new file of
+mode 0600, while the server runs. The file has its name only when it is complete
+and on the disk. It has e-mail addresses and password hashes: keep it private.
+
+To restore it, stop the server, move upstream/accounts.db* out of the data
+directory, put the file there as upstream/accounts.db, and start the server.
+
+For accounts in PostgreSQL it prints the command of PostgreSQL, and fails.`,
+		Args: misuse.Arguments(1),
+		RunE: func(c *cobra.Command, args []string) error { return backup(c, args[0]) },
+	}
+	declareData(c)
+	return c
+}
+
+func backup(c *cobra.Command, path string) error {
+	place, err := placeOf(c)
+	if err != nil {
+		return err
+	}
+	if place.Database != "" {
+		command, err := database.DumpCommand(place.Database, path)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("the accounts are in PostgreSQL; use its command, with the password in PGPASSWORD or a password file:\n%s", command)
+	}
+	// The first signal removes the temporary file.
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	accounts := 0
+	err = terminal.NewFile(path, func(draft *os.File) (err error) {
+		accounts, err = database.CopyFile(ctx, place.Directory, draft.Name())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(c.OutOrStdout(), "Copied %s to %s.\n", english.Plural(accounts, "account", ""), path); err != nil {
+		return err
+	}
+	if err := database.NoteCopy(place.Directory); err != nil {
+		return fmt.Errorf("the copy is complete, but its time was not noted for the metrics: %w", err)
+	}
+	return nil
 }

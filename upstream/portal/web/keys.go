@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -293,4 +294,102 @@ type tokenView struct {
 func (s *site) showToken(w http.ResponseWriter, v *visit, issued api.IssuedKey, rotated bool) error {
 	view := tokenView{v.keyRow(issued.Key), issued.Token, s.sample(v, issued.Abilities, issued.Token), rotated}
 	return s.views.show(w, http.StatusOK, "token", v.page("Your new key", "settings", view))
+}
+
+// keysView is the list of keys, newest first.
+type keysView struct {
+	Keys []keyRow
+	// Revoked is true if revoked keys are listed too.
+	Revoked bool
+	// Offer is set if the plan has no access.
+	Offer *offer
+}
+
+func (s *site) keys(w http.ResponseWriter, r *http.Request, v *visit) error {
+	view := keysView{Revoked: r.URL.Query().Has("revoked"), Offer: v.offer()}
+	keys, err := s.keyList(r.Context(), v, view.Revoked)
+	if err != nil {
+		return err
+	}
+	view.fill(v, keys)
+	return s.views.show(w, http.StatusOK, "keys", v.page("API keys", "settings", view))
+}
+
+// fill adds the keys, which are oldest first.
+func (view *keysView) fill(v *visit, keys []api.Key) {
+	next := successors(keys, v.clock.now)
+	for _, key := range slices.Backward(keys) {
+		row := v.keyRow(key)
+		row.Successor = next[key.ID]
+		view.Keys = append(view.Keys, row)
+	}
+}
+
+// end returns when a key ends or ended, nil for never.
+func end(key api.Key) *time.Time {
+	if key.RevokedAt != nil {
+		return key.RevokedAt
+	}
+	return key.ExpiresAt
+}
+
+// successor is a live key to which another was rotated.
+type successor struct{ ID, Hint string }
+
+// successors returns the successors of keys, by the ids of the keys: the newest
+// key of the same rotations, if it is live. The keys are oldest first.
+func successors(keys []api.Key, now time.Time) map[string]*successor {
+	next := map[string]*successor{}
+	newestOf := map[string]api.Key{} // by root
+	for _, key := range slices.Backward(keys) {
+		root := cmp.Or(key.Root, key.ID)
+		last, found := newestOf[root]
+		switch {
+		case !found:
+			newestOf[root] = key
+		case last.RevokedAt == nil && (last.ExpiresAt == nil || last.ExpiresAt.After(now)):
+			next[key.ID] = &successor{last.ID, last.Hint}
+		}
+	}
+	return next
+}
+
+// refuse keeps the first problem.
+func (f *keyForm) refuse(field, problem string) {
+	if f.Problem == "" {
+		f.Field, f.Problem = field, problem
+	}
+}
+
+// refused tells whether an error is a refusal of the gate that is about a
+// field.
+func (f *keyForm) refused(err error) bool {
+	if refused, ok := errors.AsType[*apierror.Error](err); ok {
+		f.Field, f.Problem = keyProblem(refused)
+	}
+	return f.Problem != ""
+}
+
+// keyProblem returns the field that the gate refuses and the text for it. The
+// text is empty for a refusal that our forms cannot cause.
+func keyProblem(refused *apierror.Error) (field, problem string) {
+	switch refused.Code {
+	case "invalid_name":
+		return "name", "Give the key a name of 1 to 64 characters, all of them visible."
+	case "name_taken":
+		return "name", "You have a key with this name. Choose another name, or rotate or revoke that key."
+	case "key_replaced":
+		return "expires", "This key was rotated, and cannot expire later. Edit the key that replaces it."
+	case "too_many_keys":
+		return "name", "You have 100 keys, the maximum. Revoke a key first."
+	case "not_entitled":
+		return "abilities", "Your plan does not have all of these endpoints. Choose again."
+	case "plan_required":
+		return "name", "Your plan has no access to the API yet."
+	case "invalid_address":
+		return "addresses", "An address is not valid. Use addresses such as 203.0.113.7, and networks such as 203.0.113.0/24."
+	case "unknown_endpoint":
+		return "limits", "A limit is for an endpoint that the API no longer has. Choose “remove this limit”."
+	}
+	return "", ""
 }

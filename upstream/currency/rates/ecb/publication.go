@@ -3,6 +3,7 @@ package ecb
 import (
 	"archive/zip"
 	"bytes"
+	_ "embed"
 	"encoding/csv"
 	"encoding/xml"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
 )
 
 // maxTable is the maximum size of the unpacked history. It has 2 MB and grows
@@ -189,4 +191,30 @@ func parseDaily(content []byte) ([]record, error) {
 		}
 	}
 	return records, nil
+}
+
+// history is the bank's file as it was downloaded: tools/ratesnap checked it,
+// eurofxref-hist.json has its origin. Source: ECB statistics.
+//
+//go:embed eurofxref-hist.zip
+var history []byte
+
+// Embedded returns the bank's rates from 1999 to the day of the embedded file.
+// Each call parses the file.
+func Embedded() (*rates.Dataset, error) {
+	data, err := Read(history)
+	if err != nil {
+		return nil, fmt.Errorf("reading the embedded rates of the bank: %w", err)
+	}
+	return data, nil
+}
+
+// Read returns the rates of the bank's zipped history. It is for the embedded
+// file: what comes from the network needs more checks.
+func Read(history []byte) (*rates.Dataset, error) {
+	table, err := unzip(history)
+	if err != nil {
+		return nil, err
+	}
+	return rates.ReadTable(string(table), rates.SourceECB)
 }

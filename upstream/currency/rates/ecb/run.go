@@ -97,3 +97,85 @@ func (p *Provider) watch(context.Context) time.Time {
 	}
 	return p.options.Now().Add(pollInterval)
 }
+
+const (
+	// The rates appear at about 16:00 in Frankfurt, 14:00 or 15:00 UTC by
+	// the season. Polling from 14:00 to 17:00 UTC finds them in both, and
+	// still on a late day. The last poll is at the very end: what it
+	// misses is served a day late.
+	windowStart = 14 * time.Hour
+	windowEnd   = 17 * time.Hour
+	// pollInterval is the time between two polls of the window, after a
+	// failure at any time, and between two looks at the disk where there is
+	// nothing to poll.
+	pollInterval = 30 * time.Minute
+)
+
+// publishes reports whether the bank publishes rates on a day: Monday to
+// Friday but for the six holidays of its payment system TARGET.
+func publishes(day civil.Date) bool {
+	switch day.Weekday() {
+	case time.Saturday, time.Sunday:
+		return false
+	}
+	t := day.Time()
+	switch month, dom := t.Month(), t.Day(); {
+	case month == time.January && dom == 1,
+		month == time.May && dom == 1,
+		month == time.December && (dom == 25 || dom == 26):
+		return false
+	}
+	easter := easterSunday(t.Year())
+	return day != easter-2 && day != easter+1
+}
+
+// easterSunday returns the day of Western Easter, by the anonymous Gregorian
+// algorithm (Meeus, Astronomical Algorithms, chapter 8).
+func easterSunday(year int) civil.Date {
+	golden, century := year%19, year/100
+	corrected := (19*golden + century - century/4 - (century-(century+8)/25+1)/3 + 15) % 30
+	weekday := (32 + 2*(century%4) + 2*(year%100/4) - corrected - year%100%4) % 7
+	shift := (golden + 11*corrected + 22*weekday) / 451
+	n := corrected + weekday - 7*shift + 114
+	return civil.New(year, time.Month(n/31), n%31+1)
+}
+
+// publicationBefore returns the last publication day before a day.
+func publicationBefore(day civil.Date) civil.Date {
+	for day--; !publishes(day); day-- {
+	}
+	return day
+}
+
+// missed returns how many publications should have come after the newest day:
+// those whose window has ended.
+func missed(now time.Time, newest civil.Date) (n int) {
+	for day := civil.Of(now.UTC().Add(24*time.Hour-windowEnd)) - 1; day > newest; day-- {
+		if publishes(day) {
+			n++
+		}
+	}
+	return n
+}
+
+// nextPoll returns when to look for rates again: within the window of a
+// publication day every half hour and at its end, until the day's rates are
+// accepted; otherwise at the start of the next window.
+func nextPoll(now time.Time, newest civil.Date) time.Time {
+	now = now.UTC()
+	day := civil.Of(now)
+	if publishes(day) && newest < day {
+		start, end := day.Time().Add(windowStart), day.Time().Add(windowEnd)
+		switch next := now.Add(pollInterval); {
+		case now.Before(start):
+			return start
+		case next.Before(end):
+			return next
+		case now.Before(end):
+			return end
+		}
+	}
+	for day++; !publishes(day); day++ {
+	}
+	return day.Time().Add(windowStart)
+}
