@@ -121,7 +121,12 @@ second line.`,
 				if err != nil {
 					return fmt.Errorf("adding account: %w", err)
 				}
-				return printLines(c, added.ID, password, generate)
+				lines := added.ID + "\n"
+				if generate {
+					lines += password + "\n"
+				}
+				_, err = io.WriteString(c.OutOrStdout(), lines)
+				return err
 			})
 		},
 	}
@@ -134,18 +139,8 @@ second line.`,
 	return c
 }
 
-// printLines prints the id, and a generated password.
-func printLines(c *cobra.Command, id, password string, generated bool) error {
-	lines := id + "\n"
-	if generated {
-		lines += password + "\n"
-	}
-	_, err := io.WriteString(c.OutOrStdout(), lines)
-	return err
-}
-
 func accountList(gate Gate) *cobra.Command {
-	var asJSON bool
+	var output printer
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List accounts by their e-mail addresses",
@@ -156,16 +151,13 @@ func accountList(gate Gate) *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("listing accounts: %w", err)
 				}
-				if asJSON {
-					return printJSON(c.OutOrStdout(), map[string][]account.Standing{"accounts": all})
-				}
-				return printTable(c.OutOrStdout(), all...)
+				return output(map[string][]account.Standing{"accounts": all}, all...)
 			})
 		},
 	}
 	declareData(c)
 	gate.Flags(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of a table")
+	output = newPrinter(c)
 	return c
 }
 
@@ -175,7 +167,30 @@ func printJSON(w io.Writer, result any) error {
 	return encoder.Encode(result)
 }
 
-func printTable(w io.Writer, accounts ...account.Standing) error {
+// printer prints a result as JSON, or its accounts as a table.
+type printer func(result any, accounts ...account.Standing) error
+
+// newPrinter declares the flag --json.
+func newPrinter(c *cobra.Command) printer {
+	asJSON := c.Flags().Bool("json", false, "print JSON instead of a table")
+	return func(result any, accounts ...account.Standing) error {
+		if *asJSON {
+			return printJSON(c.OutOrStdout(), result)
+		}
+		return printTable(c.OutOrStdout(), accounts)
+	}
+}
+
+// show prints an account.
+func (output printer) show(c *cobra.Command, accounts *account.Service, id string) error {
+	a, err := accounts.Show(c.Context(), id)
+	if err != nil {
+		return err
+	}
+	return output(a, a)
+}
+
+func printTable(w io.Writer, accounts []account.Standing) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ACCOUNT\tE-MAIL\tPLAN\tSTATE\tOPERATOR\tCREATED")
 	for _, a := range accounts {
@@ -190,7 +205,8 @@ func printTable(w io.Writer, accounts ...account.Standing) error {
 
 func accountSet(gate Gate) *cobra.Command {
 	var plan string
-	var disabled, operator, asJSON bool
+	var disabled, operator bool
+	var output printer
 	c := changeCommand(gate, "set", "Change the plan of an account, disable it, or make it an operator's", func(c *cobra.Command, accounts *account.Service, id string) error {
 		var change api.AccountChange
 		if c.Flag("plan").Changed {
@@ -207,7 +223,7 @@ func accountSet(gate Gate) *cobra.Command {
 				return err
 			}
 		}
-		return printAccount(c, accounts, id, asJSON)
+		return output.show(c, accounts, id)
 	})
 	c.Long = `Change only what the flags set, and show the account. The change applies from
 the next call. The tokens and the login of a disabled account stop working at
@@ -216,30 +232,19 @@ the web pages, from the next page on until --operator=false.`
 	c.Example = "  upstream account set ada@example.com --plan starter"
 	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan in the gate's configuration")
 	c.Flags().BoolVar(&disabled, "disabled", false, "refuse the account's tokens and its login")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of a table")
+	output = newPrinter(c)
 	c.Flags().BoolVar(&operator, "operator", false, "let the person administer all accounts on the web pages")
 	c.MarkFlagsOneRequired("plan", "disabled", "operator")
 	return c
 }
 
 func accountShow(gate Gate) *cobra.Command {
-	var asJSON bool
+	var output printer
 	c := changeCommand(gate, "show", "Show one account", func(c *cobra.Command, accounts *account.Service, id string) error {
-		return printAccount(c, accounts, id, asJSON)
+		return output.show(c, accounts, id)
 	})
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of a table")
+	output = newPrinter(c)
 	return c
-}
-
-func printAccount(c *cobra.Command, accounts *account.Service, id string, asJSON bool) error {
-	a, err := accounts.Show(c.Context(), id)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printJSON(c.OutOrStdout(), a)
-	}
-	return printTable(c.OutOrStdout(), a)
 }
 
 func accountSetPlan(gate Gate) *cobra.Command {

@@ -127,11 +127,11 @@ func (s *site) collect(ctx context.Context, v *visit) (data export, err error) {
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		data.Keys, err = s.exportKeys(ctx, v, client.KeyFilter{Revoked: true})
+		data.Keys, err = s.keyList(ctx, v, client.KeyFilter{Revoked: true})
 		return err
 	})
 	group.Go(func() (err error) {
-		data.LoginTokens, err = s.exportKeys(ctx, v, client.KeyFilter{Kind: "login"})
+		data.LoginTokens, err = s.keyList(ctx, v, client.KeyFilter{Kind: "login"})
 		return err
 	})
 	group.Go(func() error {
@@ -144,13 +144,4 @@ func (s *site) collect(ctx context.Context, v *visit) (data export, err error) {
 		return err
 	})
 	return data, group.Wait()
-}
-
-// exportKeys returns the tokens of the account, without their secrets.
-func (s *site) exportKeys(ctx context.Context, v *visit, filter client.KeyFilter) ([]api.Key, error) {
-	keys, err := s.Gate.Keys(ctx, v.who.ID, filter)
-	if errors.Is(err, api.ErrNotFound) {
-		err = nil
-	}
-	return append([]api.Key{}, keys...), err
 }

@@ -65,14 +65,14 @@ type state struct{ Kind, Text string }
 
 // keyList gets the account's keys. An account that is unknown to the gate has
 // none.
-func (s *site) keyList(ctx context.Context, v *visit, revoked bool) ([]api.Key, error) {
+func (s *site) keyList(ctx context.Context, v *visit, filter client.KeyFilter) ([]api.Key, error) {
 	ctx, cancel := account.OfCall(ctx)
 	defer cancel()
-	keys, err := s.Gate.Keys(ctx, v.who.ID, client.KeyFilter{Revoked: revoked})
+	keys, err := s.Gate.Keys(ctx, v.who.ID, filter)
 	if errors.Is(err, api.ErrNotFound) {
-		return nil, nil
+		err = nil
 	}
-	return keys, err
+	return append([]api.Key{}, keys...), err
 }
 
 func (v *visit) keyRow(key api.Key) keyRow {
@@ -135,7 +135,7 @@ type keyView struct {
 // findKey returns the key with the id in the path. It searches the keys of
 // this account only.
 func (s *site) findKey(r *http.Request, v *visit) (keyView, error) {
-	keys, err := s.keyList(r.Context(), v, true)
+	keys, err := s.keyList(r.Context(), v, client.KeyFilter{Revoked: true})
 	if err != nil {
 		return keyView{}, err
 	}
@@ -144,7 +144,7 @@ func (s *site) findKey(r *http.Request, v *visit) (keyView, error) {
 
 // liveKey returns the live key with the id in the path.
 func (s *site) liveKey(r *http.Request, v *visit) (api.Key, error) {
-	keys, err := s.keyList(r.Context(), v, false)
+	keys, err := s.keyList(r.Context(), v, client.KeyFilter{})
 	if err != nil {
 		return api.Key{}, err
 	}
@@ -188,27 +188,21 @@ func (s *site) fillKey(view *keyView, v *visit, document api.UsageDocument) {
 	}
 }
 
-func (s *site) rotateForm(w http.ResponseWriter, r *http.Request, v *visit) error {
-	return s.showLiveKey(w, r, v, "rotate")
-}
-
-func (s *site) revokeForm(w http.ResponseWriter, r *http.Request, v *visit) error {
-	return s.showLiveKey(w, r, v, "revoke")
-}
-
-// showLiveKey shows a page that changes a key.
-func (s *site) showLiveKey(w http.ResponseWriter, r *http.Request, v *visit, name string) error {
-	view, err := s.findKey(r, v)
-	if err != nil {
-		return err
+// liveKeyForm returns the page that rotates or revokes a key.
+func (s *site) liveKeyForm(name string) pageHandler {
+	return func(w http.ResponseWriter, r *http.Request, v *visit) error {
+		view, err := s.findKey(r, v)
+		if err != nil {
+			return err
+		}
+		if !view.Live {
+			return errNotFound
+		}
+		if draft := s.takeDraftOf(v.who.ID, w, r); isChoice(overlaps, draft.Get("overlap")) {
+			view.Overlap = draft.Get("overlap")
+		}
+		return s.showKey(w, http.StatusOK, v, name, view)
 	}
-	if !view.Live {
-		return errNotFound
-	}
-	if draft := s.takeDraftOf(v.who.ID, w, r); isChoice(overlaps, draft.Get("overlap")) {
-		view.Overlap = draft.Get("overlap")
-	}
-	return s.showKey(w, http.StatusOK, v, name, view)
 }
 
 func (s *site) showKey(w http.ResponseWriter, status int, v *visit, name string, view keyView) error {
@@ -307,7 +301,7 @@ type keysView struct {
 
 func (s *site) keys(w http.ResponseWriter, r *http.Request, v *visit) error {
 	view := keysView{Revoked: r.URL.Query().Has("revoked"), Offer: v.offer()}
-	keys, err := s.keyList(r.Context(), v, view.Revoked)
+	keys, err := s.keyList(r.Context(), v, client.KeyFilter{Revoked: view.Revoked})
 	if err != nil {
 		return err
 	}

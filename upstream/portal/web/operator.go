@@ -29,11 +29,9 @@ func (s *site) routeOperator(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+operatorPath, s.signedInAlone(s.today))
 	mux.HandleFunc("GET "+accountsPath, s.signedIn(s.findAccounts))
 	mux.HandleFunc("GET "+operatorPath+"/audit", s.signedIn(s.audit))
-	mux.HandleFunc("GET "+operatorPath+"/try", s.signedIn(s.try))
-	mux.HandleFunc("POST "+operatorPath+"/try", s.signedIn(s.try))
+	form(mux, operatorPath+"/try", s.signedIn(s.try), s.signedIn(s.try))
 	mux.HandleFunc("GET "+one, s.signedIn(s.operatorAccount))
-	mux.HandleFunc("GET "+one+"/{action}", s.signedIn(s.action))
-	mux.HandleFunc("POST "+one+"/{action}", s.signedIn(s.action))
+	form(mux, one+"/{action}", s.signedIn(s.action), s.signedIn(s.action))
 }
 
 // ofOperators tells whether an address is one of the operator's pages.

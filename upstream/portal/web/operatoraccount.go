@@ -59,7 +59,7 @@ func (s *site) operatorAccount(w http.ResponseWriter, r *http.Request, v *visit)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { document, err = s.usageOf(ctx, of.visit, historyDays); return err })
 	group.Go(func() (err error) { overrides, err = s.Gate.Limits(ctx, of.Account.Account); return err })
-	group.Go(func() (err error) { keys, err = s.keyList(ctx, of.visit, false); return err })
+	group.Go(func() (err error) { keys, err = s.keyList(ctx, of.visit, client.KeyFilter{}); return err })
 	group.Go(func() (err error) { refused, err = s.refusedOf(ctx, of.visit, recentDays); return err })
 	filter := client.AuditFilter{Account: of.Account.Account, NewestFirst: true}
 	group.Go(func() (err error) { log, err = s.Gate.Audit(ctx, filter, "", operatorEntries); return err })

@@ -20,7 +20,7 @@ const wrongPassword = "This is not your current password."
 // ends, and the gate throttles the sign-in.
 const maxTries = 5
 
-// passwordView is the page that changes the password.
+// passwordView is a page that changes the password, also of a reset link.
 type passwordView struct {
 	Email, Problem string
 	// Field is the field with the problem; empty for the whole form.
@@ -105,13 +105,6 @@ func (s *site) countTry(r *http.Request, v *visit) error {
 	return err
 }
 
-// resetView is the page of a reset link.
-type resetView struct {
-	Email, Problem string
-	// Field is the field with the problem.
-	Field string
-}
-
 // resetForm shows the form of a reset link. It does not spend the link: mail
 // scanners open links.
 func (s *site) resetForm(w http.ResponseWriter, r *http.Request) error {
@@ -120,10 +113,10 @@ func (s *site) resetForm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.showReset(w, http.StatusOK, resetView{Email: string(found.Email)})
+	return s.showReset(w, http.StatusOK, passwordView{Email: string(found.Email)})
 }
 
-func (s *site) showReset(w http.ResponseWriter, status int, view resetView) error {
+func (s *site) showReset(w http.ResponseWriter, status int, view passwordView) error {
 	return s.views.show(w, status, "reset", page{Title: "Choose a password", Body: view})
 }
 
@@ -142,7 +135,7 @@ func (s *site) resetPassword(w http.ResponseWriter, r *http.Request) error {
 		done, err = "reset-alone", nil
 	}
 	if advice := passwordAdvice(err); advice != "" {
-		return s.showReset(w, http.StatusUnprocessableEntity, resetView{Email: string(found.Email), Field: "password", Problem: advice})
+		return s.showReset(w, http.StatusUnprocessableEntity, passwordView{Email: string(found.Email), Field: "password", Problem: advice})
 	}
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func accountStories() map[string]story {
 		},
 		"signup-plan": problemStory(fmt.Errorf("%w: %q", errSignUpPlan, "gold"), ""),
 		"reset": func(s *site, w http.ResponseWriter) error {
-			return s.showReset(w, http.StatusOK, resetView{Email: "ada@example.com"})
+			return s.showReset(w, http.StatusOK, passwordView{Email: "ada@example.com"})
 		},
 		"portal": func(s *site, w http.ResponseWriter) error {
 			return s.showPortal(w, storyVisit("starter"), portalView{"shop-7", "link"})

@@ -170,40 +170,36 @@ func (s *site) routes() *http.ServeMux {
 	return mux
 }
 
+// form adds a page that shows a form, and takes it.
+func form(mux *http.ServeMux, path string, show, take http.HandlerFunc) {
+	mux.HandleFunc("GET "+path, show)
+	mux.HandleFunc("POST "+path, take)
+}
+
 // routeAccount adds the pages about an account.
 func (s *site) routeAccount(mux *http.ServeMux) {
-	mux.HandleFunc("GET /login", s.open(s.loginForm))
-	mux.HandleFunc("POST /login", s.open(s.login))
+	form(mux, "/login", s.open(s.loginForm), s.open(s.login))
 	mux.HandleFunc("POST /logout", s.open(s.logout))
 	if s.SignUp != "" {
-		mux.HandleFunc("GET "+signUpPath, s.open(s.signUpForm))
-		mux.HandleFunc("POST "+signUpPath, s.open(s.signUp))
+		form(mux, signUpPath, s.open(s.signUpForm), s.open(s.signUp))
 	}
-	mux.HandleFunc("GET "+resetPath, s.open(s.resetForm))
-	mux.HandleFunc("POST "+resetPath, s.open(s.resetPassword))
-	mux.HandleFunc("GET "+assertion.PortalPath, s.open(s.portal))
-	mux.HandleFunc("POST "+assertion.PortalPath, s.open(s.portal))
-	mux.HandleFunc("GET "+accountPath, s.signedIn(noPortal(s.account)))
-	mux.HandleFunc("POST "+accountPath, s.signedIn(noPortal(s.closeAccount)))
+	form(mux, resetPath, s.open(s.resetForm), s.open(s.resetPassword))
+	form(mux, assertion.PortalPath, s.open(s.portal), s.open(s.portal))
+	form(mux, accountPath, s.signedIn(noPortal(s.account)), s.signedIn(noPortal(s.closeAccount)))
 	mux.HandleFunc("GET "+accountPath+"/export", s.signedIn(noPortal(s.exportData)))
-	mux.HandleFunc("GET "+passwordPath, s.signedInAlone(noPortal(s.passwordForm)))
-	mux.HandleFunc("POST "+passwordPath, s.signedInAlone(noPortal(s.changePassword)))
-	mux.HandleFunc("GET /settings/sessions", s.signedIn(noPortal(s.sessionList)))
-	mux.HandleFunc("POST /settings/sessions", s.signedIn(noPortal(s.endSessions)))
+	form(mux, passwordPath, s.signedInAlone(noPortal(s.passwordForm)), s.signedInAlone(noPortal(s.changePassword)))
+	form(mux, "/settings/sessions", s.signedIn(noPortal(s.sessionList)), s.signedIn(noPortal(s.endSessions)))
 }
 
 // routeKeys adds the pages about API keys and plans.
 func (s *site) routeKeys(mux *http.ServeMux) {
-	mux.HandleFunc("GET /settings/keys", s.signedIn(s.keys))
-	mux.HandleFunc("GET /settings/keys/new", s.signedIn(s.newKey))
-	mux.HandleFunc("POST /settings/keys/new", s.signedIn(s.createKey))
-	mux.HandleFunc("GET /settings/keys/{id}", s.signedIn(s.key))
-	mux.HandleFunc("GET /settings/keys/{id}/edit", s.signedIn(s.editKey))
-	mux.HandleFunc("POST /settings/keys/{id}/edit", s.signedIn(s.changeKey))
-	mux.HandleFunc("GET /settings/keys/{id}/rotate", s.signedIn(s.rotateForm))
-	mux.HandleFunc("POST /settings/keys/{id}/rotate", s.signedIn(s.rotateKey))
-	mux.HandleFunc("GET /settings/keys/{id}/revoke", s.signedIn(s.revokeForm))
-	mux.HandleFunc("POST /settings/keys/{id}/revoke", s.signedIn(s.revokeKey))
+	const one = keysPath + "/{id}"
+	mux.HandleFunc("GET "+keysPath, s.signedIn(s.keys))
+	mux.HandleFunc("GET "+one, s.signedIn(s.key))
+	form(mux, keysPath+"/new", s.signedIn(s.newKey), s.signedIn(s.createKey))
+	form(mux, one+"/edit", s.signedIn(s.editKey), s.signedIn(s.changeKey))
+	form(mux, one+"/rotate", s.signedIn(s.liveKeyForm("rotate")), s.signedIn(s.rotateKey))
+	form(mux, one+"/revoke", s.signedIn(s.liveKeyForm("revoke")), s.signedIn(s.revokeKey))
 	mux.HandleFunc("GET /settings/plan", s.signedIn(s.plan))
 }
 
@@ -217,3 +213,27 @@ const (
 	accountPath  = "/settings/account"
 	resetPath    = "/reset/{token}"
 )
+
+// frontView is the front page.
+type frontView struct {
+	Address, Timezone string
+	SignUp            bool
+}
+
+// front shows the front page, or My usage to a person who is signed in.
+func (s *site) front(w http.ResponseWriter, r *http.Request) error {
+	if _, found := s.sessions.Current(r.Context()); found {
+		redirect(w, usagePath, nil)
+		return nil
+	}
+	return s.views.show(w, http.StatusOK, "front", page{Notice: notices[r.URL.Query().Get("done")], Body: frontView{s.Address.String(), s.Timezone, s.SignUp != ""}})
+}
+
+// routeDocs adds the reference of the API, if there is one.
+func (s *site) routeDocs(mux *http.ServeMux) {
+	for path, body := range s.Docs {
+		mux.HandleFunc("GET "+path, s.open(func(w http.ResponseWriter, r *http.Request) error {
+			return s.views.show(w, http.StatusOK, "docs", s.visitor(r).page("API docs", "docs", body))
+		}))
+	}
+}

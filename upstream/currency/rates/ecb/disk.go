@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/terminal"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
@@ -122,26 +123,16 @@ func (d *disk) writeState(s state) error {
 	return d.replace(stateName, append(text, '\n'))
 }
 
-// replace writes a new file, syncs and renames it: a reader always sees the
-// complete old or the complete new content.
-func (d *disk) replace(name string, content []byte) (err error) {
+// replace replaces a file: a reader always sees the complete old or the
+// complete new content.
+func (d *disk) replace(name string, content []byte) error {
 	if err := os.MkdirAll(d.folder, 0o755); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(d.folder, name+".*.tmp")
-	if err != nil {
+	return terminal.ReplaceFile(filepath.Join(d.folder, name), func(draft *os.File) error {
+		_, err := draft.Write(content)
 		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	_, err = file.Write(content)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), filepath.Join(d.folder, name))
+	})
 }
 
 // setAside renames a table that cannot be read, for the operator.
