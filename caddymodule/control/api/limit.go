@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"slices"
 	"time"
 )
 
@@ -19,7 +18,7 @@ const (
 )
 
 // Periods returns all periods, the shortest first.
-func Periods() []string { return slices.Clone(store.Periods) }
+func Periods() []string { return []string{"second", "minute", "hour", Day, Month} }
 
 // IsPace tells whether a limit of this period is a pace: it is refilled all the
 // time and has no reset.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -252,3 +253,98 @@ func (s *Service) ask(ctx context.Context, call func(context.Context) error) err
 
 // newID returns a random id of 100 bits.
 func newID() string { return api.MadePrefix + rand.Text()[:api.MadeLength] }
+
+// FreePlan is the plan of an account that is unknown to the gate.
+const FreePlan = "free"
+
+// Standing is an account with its plan and state at the gate.
+type Standing struct {
+	Account
+	Operator bool   `json:"operator"`
+	Plan     string `json:"plan"`
+	Disabled bool   `json:"disabled"`
+}
+
+// List returns all accounts in the order of their e-mail addresses.
+func (s *Service) List(ctx context.Context) ([]Standing, error) {
+	known, err := client.All(func(after string) (page []api.Account, next *string, err error) {
+		err = s.ask(ctx, func(ctx context.Context) error {
+			got, err := s.gate.Accounts(ctx, after, client.PageSize)
+			page, next = got.Accounts, got.Next
+			return err
+		})
+		return page, next, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	atGate := make(map[string]api.Account, len(known))
+	for _, a := range known {
+		atGate[a.Account] = a
+	}
+	stored, err := s.store.List(ctx)
+	all := make([]Standing, len(stored))
+	for i, c := range stored {
+		all[i] = standing(c.Identity, atGate[c.ID])
+	}
+	return all, err
+}
+
+// Show returns an account with its plan and state, or ErrNotFound.
+func (s *Service) Show(ctx context.Context, id string) (Standing, error) {
+	c, err := s.store.ByID(ctx, id)
+	if err != nil {
+		return Standing{}, err
+	}
+	known, err := s.atGate(ctx, id)
+	return standing(c.Identity, known), err
+}
+
+// standing joins what is stored and what the gate knows of an account.
+func standing(who Identity, known api.Account) Standing {
+	return Standing{who.Account, who.Operator, cmp.Or(known.Plan, FreePlan), known.Disabled}
+}
+
+// atGate returns what the gate knows of an account, zero for an unknown one.
+func (s *Service) atGate(ctx context.Context, id string) (known api.Account, err error) {
+	err = s.ask(ctx, func(ctx context.Context) error {
+		known, err = s.gate.Account(ctx, id)
+		return err
+	})
+	if errors.Is(err, api.ErrNotFound) {
+		err = nil
+	}
+	return known, err
+}
+
+const (
+	// gateTimeout is the timeout of one call of the control API, or of all calls
+	// of a page. A call usually takes a millisecond.
+	gateTimeout = 5 * time.Second
+
+	// undoTimeout is the timeout of a call that undoes a failed change. A person
+	// has waited for the change.
+	undoTimeout = time.Second
+)
+
+// deadline is the key of the deadline of calls in a context: a func() time.Time.
+type deadline struct{}
+
+// OfPage returns the context of a page: all its calls of the control API
+// together have the timeout of one, from the first call. So a page waits once for a
+// gate that hangs, and hashing a password first takes none of that time.
+func OfPage(ctx context.Context) context.Context { return within(ctx, gateTimeout) }
+
+// OfCall returns the context of a call of the control API. It ends with its page
+// or, if it has none, after its own timeout.
+func OfCall(ctx context.Context) (context.Context, context.CancelFunc) {
+	if until, found := ctx.Value(deadline{}).(func() time.Time); found {
+		return context.WithDeadline(ctx, until())
+	}
+	return context.WithTimeout(ctx, gateTimeout)
+}
+
+// within gives the calls with a context a deadline together, from the first call.
+func within(ctx context.Context, timeout time.Duration) context.Context {
+	return context.WithValue(ctx, deadline{}, sync.OnceValue(func() time.Time { return time.Now().Add(timeout) }))
+}
