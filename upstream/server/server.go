@@ -6,9 +6,11 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -25,33 +27,23 @@ type Config struct {
 	Check func(r *http.Request, purpose string) error
 
 	// API answers paths below /api/, and /openapi.json. Nil for a site without
-	// it.
-	API http.Handler
-
-	// Login answers POST /api/login.
-	Login http.Handler
-
-	// Database is part of the health check.
-	Database Pinger
-
-	// Rates is a part of the answer of the health check. Nil for a site
-	// without the currency API.
-	Rates func() any
-
-	// Metrics are for Prometheus. Without any there is no such page.
-	Metrics []prometheus.Collector
-
-	// Gate returns the state of the gate, for the health check. Nil to leave
-	// it out.
-	Gate func() string
-
-	// Pages answers all paths except API and health check. Its POST /login
-	// checks passwords, so it gets only requests from the gate.
-	Pages http.Handler
+	// it. Login answers POST /api/login, and Pages all other paths but the health
+	// check. Their POST /login checks passwords, so it gets only requests from
+	// the gate.
+	API, Login, Pages http.Handler
 
 	// SignUp is true if Pages let strangers create accounts by POST
 	// /signup. The gate should throttle these requests.
 	SignUp bool
+
+	// Database is part of the health check, and so are the age of the rates and
+	// the state of the gate, unless they are nil.
+	Database Pinger
+	Rates    func() any
+	Gate     func() string
+
+	// Metrics are for Prometheus. Without any there is no such page.
+	Metrics []prometheus.Collector
 
 	// Logger gets what clients must not read.
 	Logger *slog.Logger
@@ -114,4 +106,62 @@ func sendJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Cache-Control", "no-store")
 	// If this fails, the client is gone; ignore the error.
 	_, _ = w.Write(body)
+}
+
+// pingTimeout is how long the database may take to answer a health check.
+const pingTimeout = 2 * time.Second
+
+// Pinger is a part with a health check.
+type Pinger interface {
+	Ping(ctx context.Context) error
+}
+
+// health answers GET /healthz: 200 while the upstream can serve, 503 when
+// its database does not answer. Old rates and an unreachable gate do not cause a
+// 503: a load balancer could not send the requests elsewhere, and the API still
+// serves. The check does not call the gate, because the gate may be the
+// client: it tells what the last check in the background found.
+type health struct {
+	database Pinger
+	rates    func() any    // nil without the currency API
+	gate     func() string // nil if it is not known
+	outage   *outage.Log
+}
+
+type healthAnswer struct {
+	Status string `json:"status"`
+	// Gate is "ok", or what is wrong with the gate.
+	Gate string `json:"gate,omitempty"`
+	// Rates is missing without the currency API.
+	Rates any `json:"rates,omitempty"`
+}
+
+func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	found := healthAnswer{Status: "ok"}
+	if h.rates != nil {
+		found.Rates = h.rates()
+	}
+	if h.gate != nil {
+		found.Gate = h.gate()
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
+	defer cancel()
+	err := h.database.Ping(ctx)
+	if err == nil {
+		h.outage.Worked()
+		sendJSON(w, found)
+		return
+	}
+	if r.Context().Err() == nil {
+		h.outage.Failed(slog.Any("error", err))
+	}
+	refusal := apierror.New(http.StatusServiceUnavailable, "unavailable", "The account database does not answer.").
+		With("status", "unavailable").WithHeader("Retry-After", "5")
+	if found.Rates != nil {
+		refusal = refusal.With("rates", found.Rates)
+	}
+	if found.Gate != "" {
+		refusal = refusal.With("gate", found.Gate)
+	}
+	send(w, refusal)
 }

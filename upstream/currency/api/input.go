@@ -19,8 +19,7 @@ import (
 // input says how to read a request into the struct of an endpoint. It has
 // the same tags as the document, so the two agree.
 type input struct {
-	path  []parameter
-	query query
+	path, query []parameter
 	// body is the index of the field Body, or -1.
 	body int
 }
@@ -56,7 +55,7 @@ func inputOf(kind reflect.Type) input {
 		case path != "":
 			in.path = append(in.path, parameter{field: i, name: path})
 		default:
-			in.query.known = append(in.query.known, queryParameter(i, query, field.Tag))
+			in.query = append(in.query, queryParameter(i, query, field.Tag))
 		}
 	}
 	return in
@@ -82,7 +81,7 @@ func (in *input) read(w http.ResponseWriter, r *http.Request, to reflect.Value) 
 	for _, p := range in.path {
 		to.Field(p.field).SetString(r.PathValue(p.name))
 	}
-	refusal := in.query.read(r.URL.RawQuery, to)
+	refusal := in.readQuery(r.URL.RawQuery, to)
 	if refusal == nil && in.body >= 0 {
 		var body []byte
 		body, refusal = readBody(w, r)
@@ -116,46 +115,43 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *apierror.Error) 
 	return body, nil
 }
 
-// query is the allowed query string of an endpoint.
-type query struct{ known []parameter }
-
-// read reads a query string into a struct. It refuses unknown, duplicate and
+// readQuery reads a query string into a struct. It refuses unknown, duplicate and
 // empty parameters, values outside an enumeration, and text that a lenient
 // parser drops, such as "date;" or "date=%zz".
-func (q query) read(raw string, to reflect.Value) *apierror.Error {
+func (in *input) readQuery(raw string, to reflect.Value) *apierror.Error {
 	given, err := url.ParseQuery(raw)
 	if err != nil {
 		return invalidRequest("The query string is not valid percent-encoding.")
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		i := slices.IndexFunc(q.known, func(p parameter) bool { return p.name == name })
+		i := slices.IndexFunc(in.query, func(p parameter) bool { return p.name == name })
 		switch {
 		case i < 0:
 			return apierror.New(http.StatusBadRequest, codeUnknownParameter,
-				"The query parameter "+quote(name)+" is unknown. "+q.allowed())
+				"The query parameter "+quote(name)+" is unknown. "+in.allowed())
 		case len(given[name]) > 1:
 			return invalidRequest("The query parameter " + quote(name) + " is duplicate. Give it once.")
 		case given[name][0] == "":
-			return apierror.New(http.StatusBadRequest, q.known[i].empty,
+			return apierror.New(http.StatusBadRequest, in.query[i].empty,
 				"The query parameter "+quote(name)+" is empty. Give it a value or omit it.")
-		case q.known[i].allowed != nil && !slices.Contains(q.known[i].allowed, given[name][0]):
-			return invalidParameter(name, given[name][0], q.known[i].allowed...)
+		case in.query[i].allowed != nil && !slices.Contains(in.query[i].allowed, given[name][0]):
+			return invalidParameter(name, given[name][0], in.query[i].allowed...)
 		}
 	}
-	for _, p := range q.known {
+	for _, p := range in.query {
 		to.Field(p.field).SetString(cmp.Or(given.Get(p.name), p.value))
 	}
 	return nil
 }
 
-// allowed lists the parameters for people.
-func (q query) allowed() string {
-	if len(q.known) == 0 {
+// allowed lists the query parameters for people.
+func (in *input) allowed() string {
+	if len(in.query) == 0 {
 		return "This endpoint takes no query parameters."
 	}
-	names := make([]string, len(q.known))
-	for i := range q.known {
-		names[i] = q.known[i].name
+	names := make([]string, len(in.query))
+	for i := range in.query {
+		names[i] = in.query[i].name
 	}
 	return "Allowed: " + strings.Join(names, ", ") + "."
 }

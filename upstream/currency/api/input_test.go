@@ -28,7 +28,7 @@ func TestInputIsDocumented(t *testing.T) {
 		for _, p := range in.path {
 			read["path "+p.name] = ""
 		}
-		for _, p := range in.query.known {
+		for _, p := range in.query {
 			read["query "+p.name] = p.value
 		}
 		described := map[string]any{}

@@ -130,8 +130,7 @@ second line.`,
 			})
 		},
 	}
-	declareData(c)
-	gate.Flags(c)
+	gate.declare(c)
 	c.Flags().StringVar(&email, "email", "", "e-mail `address` of the account, instead of <email>")
 	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan in the gate's configuration")
 	c.Flags().BoolVar(&generate, "generate", false, "create a password and print it")
@@ -155,8 +154,7 @@ func accountList(gate Gate) *cobra.Command {
 			})
 		},
 	}
-	declareData(c)
-	gate.Flags(c)
+	gate.declare(c)
 	output = newPrinter(c)
 	return c
 }
@@ -340,8 +338,7 @@ func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *a
 			})
 		},
 	}
-	declareData(c)
-	gate.Flags(c)
+	gate.declare(c)
 	if name != "show" {
 		c.Flags().StringVar(&reason, "reason", "", "`text` for the audit log of the gate: why you do this")
 	}

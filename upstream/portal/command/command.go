@@ -32,6 +32,12 @@ func Commands(gate Gate) []*cobra.Command {
 	return []*cobra.Command{accountCommand(gate), backupCommand()}
 }
 
+// declare declares the flags of a command that needs the accounts and the gate.
+func (g Gate) declare(c *cobra.Command) {
+	declareData(c)
+	g.Flags(c)
+}
+
 // declareData declares the flag of the data directory.
 func declareData(c *cobra.Command) { option.Data(new(string)).Declare(c) }
 

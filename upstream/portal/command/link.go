@@ -57,8 +57,7 @@ new link. An error does not stop the other lines; then the status is 1.`, accoun
 			})
 		},
 	}
-	declareData(c)
-	gate.Flags(c)
+	gate.declare(c)
 	i.links = resetAddress(c)
 	c.Flags().BoolVar(&i.dryRun, "dry-run", false, "check the lines without their plans, and change nothing")
 	c.Flags().StringVar(&output, "output", "", "new `file` of mode 0600 for the results, instead of standard output")
