@@ -49,10 +49,10 @@ type bankState struct {
 	Days      int        `json:"days"`
 	FetchedAt *time.Time `json:"fetched_at"`
 	CheckedAt *time.Time `json:"checked_at"`
-	Waiting   []heldBack `json:"waiting"`
+	// Waiting are values that jumped and are not confirmed yet.
+	Waiting []heldBack `json:"waiting"`
 }
 
-// heldBack is a value that jumped and is not confirmed yet.
 type heldBack struct {
 	Date     civil.Date    `json:"date"`
 	Currency currency.Code `json:"currency"`

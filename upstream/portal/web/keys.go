@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -206,11 +207,8 @@ func (s *site) liveKeyForm(name string) pageHandler {
 }
 
 func (s *site) showKey(w http.ResponseWriter, status int, v *visit, name string, view keyView) error {
-	return s.views.show(w, status, name, v.page(keyTitles[name]+view.Name, "settings", view))
+	return s.views.show(w, status, name, v.page(strings.ToUpper(name[:1])+name[1:]+" "+view.Name, "settings", view))
 }
-
-// keyTitles are the titles of the pages that end a token.
-var keyTitles = map[string]string{"rotate": "Rotate ", "revoke": "Revoke "}
 
 // choice is one option of a field.
 type choice struct{ Value, Text string }

@@ -31,17 +31,10 @@ import (
 // Config is what New needs. Every field must be set unless it says
 // otherwise.
 type Config struct {
-	// Accounts checks and changes passwords, and signs people up.
-	Accounts *account.Service
-
-	// Sessions stores the sessions.
+	Accounts *account.Service // checks and changes passwords, and signs people up
 	Sessions *database.Store
-
-	// Gate calls the control API for plans, keys and counts.
-	Gate *client.Client
-
-	// Site is what the operator chose.
-	Site
+	Gate     *client.Client // calls the control API for plans, keys and counts
+	Site                    // what the operator chose
 
 	// Docs has the pages of the reference of the API by their path, one of
 	// them at /docs. Empty for none.
@@ -51,11 +44,8 @@ type Config struct {
 	// the currency API.
 	Rates func() int
 
-	// Now is the clock.
-	Now func() time.Time
-
-	// Logger gets what people must not read.
-	Logger *slog.Logger
+	Now    func() time.Time
+	Logger *slog.Logger // gets what people must not read
 }
 
 // Site is what an operator chooses for one site.
