@@ -96,18 +96,6 @@ func only(pattern string, handler http.Handler) http.Handler {
 // send writes a refusal. If that fails, the client is gone; ignore the error.
 func send(w http.ResponseWriter, refusal *apierror.Error) { _ = refusal.Write(w) }
 
-// sendJSON answers with a value that must not be cached.
-func sendJSON(w http.ResponseWriter, value any) {
-	body, err := json.Marshal(value)
-	if err != nil {
-		panic(err) // impossible: the types are valid JSON
-	}
-	w.Header().Set("Content-Type", apierror.ContentType)
-	w.Header().Set("Cache-Control", "no-store")
-	// If this fails, the client is gone; ignore the error.
-	_, _ = w.Write(body)
-}
-
 // pingTimeout is how long the database may take to answer a health check.
 const pingTimeout = 2 * time.Second
 
@@ -149,7 +137,13 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h.database.Ping(ctx)
 	if err == nil {
 		h.outage.Worked()
-		sendJSON(w, found)
+		body, err := json.Marshal(found)
+		if err != nil {
+			panic(err) // impossible: the types are valid JSON
+		}
+		w.Header().Set("Content-Type", apierror.ContentType)
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write(body) // if this fails, the client is gone
 		return
 	}
 	if r.Context().Err() == nil {

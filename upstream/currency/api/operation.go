@@ -153,10 +153,6 @@ type service struct {
 	answers sync.Pool
 }
 
-// handler is the work of an endpoint. It has no context: all data is in
-// memory.
-type handler[I, O any] func(*service, *I) (*O, *apierror.Error)
-
 // registration is the work of an operation for the document and the server.
 type registration struct {
 	// rows is true if the answer is tabular.
@@ -172,8 +168,8 @@ type reply[O any] struct{ Body *O }
 
 // register returns the registration of a handler. huma documents both types;
 // it does not serve them, because its request handling takes longer than a
-// conversion.
-func register[I, O any](handle handler[I, O]) registration {
+// conversion. A handler has no context: all data is in memory.
+func register[I, O any](handle func(*service, *I) (*O, *apierror.Error)) registration {
 	var others []string
 	_, rows := any((*O)(nil)).(tabular)
 	if rows {

@@ -42,7 +42,7 @@ The commands work while the currency API runs.`,
 		RunE: misuse.Command,
 	}
 	group.AddCommand(accountAdd(gate), accountSet(gate), accountList(gate), accountShow(gate), accountSetPassword(gate), accountDelete(gate))
-	group.AddCommand(accountSetPlan(gate), accountSetDisabled(gate, true), accountSetDisabled(gate, false))
+	group.AddCommand(accountSetPlan(gate), accountSetDisabled(gate, "disable", "--disabled", true), accountSetDisabled(gate, "enable", "--disabled=false", false))
 	group.AddCommand(accountResetLink(gate), accountImport(gate))
 	return group
 }
@@ -256,12 +256,8 @@ func accountSetPlan(gate Gate) *cobra.Command {
 	return c
 }
 
-func accountSetDisabled(gate Gate, disabled bool) *cobra.Command {
-	name, short := "enable", "The same as account set --disabled=false"
-	if disabled {
-		name, short = "disable", "The same as account set --disabled"
-	}
-	c := changeCommand(gate, name, short, func(c *cobra.Command, accounts *account.Service, id string) error {
+func accountSetDisabled(gate Gate, name, flag string, disabled bool) *cobra.Command {
+	c := changeCommand(gate, name, "The same as account set "+flag, func(c *cobra.Command, accounts *account.Service, id string) error {
 		return accounts.Set(c.Context(), id, api.AccountChange{Disabled: &disabled})
 	})
 	c.Hidden = true

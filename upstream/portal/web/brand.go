@@ -47,14 +47,6 @@ var LogoTypes = map[string]string{
 // Text is what people read.
 type Contact struct{ URL, Text string }
 
-// defaultName returns the name of a product without one.
-func defaultName(noRates bool) string {
-	if noRates {
-		return "API"
-	}
-	return "Currency API"
-}
-
 // fileName returns the name of the logo below the static path.
 func (l Logo) fileName() string { return "logo" + LogoTypes[l.MediaType] }
 

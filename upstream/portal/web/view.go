@@ -211,7 +211,7 @@ func (a *assets) add(name, mediaType string, content []byte) {
 // the files with the name of the section. The operator's pages show parts of the
 // others, so they load the files of those too.
 func (a *assets) loads(section, icon string) assetPaths {
-	l := assetPaths{Icon: a.path(icon)}
+	l := assetPaths{Icon: a.paths[icon]}
 	names := []string{"base", section}
 	if section == operatorSection {
 		names = []string{"base", "settings", "usage", section}
@@ -226,9 +226,6 @@ func (a *assets) loads(section, icon string) assetPaths {
 	}
 	return l
 }
-
-// path returns the path of a file.
-func (a *assets) path(name string) string { return a.paths[name] }
 
 // or serves the files, and passes other paths to next.
 func (a *assets) or(next http.Handler) http.Handler {

@@ -100,7 +100,10 @@ func New(c Config) (http.Handler, error) {
 }
 
 func newSite(c Config) (*site, error) {
-	c.Brand.Name = cmp.Or(c.Brand.Name, defaultName(c.NoRates))
+	if c.Brand.Name == "" && c.NoRates {
+		c.Brand.Name = "API"
+	}
+	c.Brand.Name = cmp.Or(c.Brand.Name, "Currency API")
 	views, err := newViews(c.Brand, !c.NoRates)
 	if err != nil {
 		return nil, err
