@@ -12,29 +12,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 )
 
-// TestReloadThatFails keeps the running configuration working.
-func TestReloadThatFails(t *testing.T) {
-	r := start(t, setup{port: freePort(t)})
-	r.person(t, "ada@example.com")
-	id, bearer := r.key(t)
-	running, before := r.setup, caddyupstream.Apps()
-	for name, c := range startMistakes {
-		if err := load(running.with(c.options).text()); err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: got %v", name, err)
-		}
-		if got := r.get(t, convert, bearer); got.status != http.StatusOK {
-			t.Errorf("%s: got %d %s", name, got.status, got.body)
-		}
-	}
-	if got := r.login(t, "ada@example.com"); got.status != http.StatusOK {
-		t.Errorf("login: got %d %s", got.status, got.body)
-	}
-	if n, want := used(t, id), int64(len(startMistakes)); n != want {
-		t.Errorf("counted %d calls, want %d", n, want)
-	}
-	sameApps(t, before)
-}
-
 // sameApps checks that the same Apps are open as before.
 func sameApps(t *testing.T, before map[string]*app.App) {
 	t.Helper()
@@ -74,49 +51,6 @@ func TestReload(t *testing.T) {
 			t.Errorf("%+v: login: got %d %s", step, got.status, got.body)
 		}
 		sameApps(t, before)
-	}
-}
-
-// TestReloadUnderLoad refuses no call.
-func TestReloadUnderLoad(t *testing.T) {
-	r := start(t, setup{port: freePort(t)})
-	_, bearer := r.key(t)
-	done, ended := make(chan struct{}), make(chan int)
-	for range 2 {
-		go func() {
-			admitted := 0
-			defer func() { ended <- admitted }()
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				// A connection that is idle when its server stops can be
-				// closed under a request.
-				got, err := r.client.Try(t.Context(), "GET", "/api/usage", "", "Authorization: Bearer "+bearer)
-				if err == nil && got.Status != http.StatusOK && got.Status != http.StatusTooManyRequests {
-					t.Errorf("usage: got %d %s", got.Status, got.Body)
-				}
-				got, err = r.client.Try(t.Context(), "GET", "/openapi.json", "")
-				if err != nil {
-					continue
-				}
-				if admitted++; got.Status != http.StatusOK {
-					t.Errorf("got %d %s", got.Status, got.Body)
-				}
-			}
-		}()
-	}
-	for i := range 5 {
-		r.more = fmt.Sprintf("http://site%d.test:%d {\nrespond x\n}", i, r.port)
-		if err := r.reload(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	close(done)
-	if n := <-ended + <-ended; n == 0 {
-		t.Error("no request was answered")
 	}
 }
 

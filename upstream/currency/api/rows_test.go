@@ -201,35 +201,6 @@ func TestSourceOfTheBase(t *testing.T) {
 	}
 }
 
-// TestRowsInFull shows the columns, the order and the sources.
-func TestRowsInFull(t *testing.T) {
-	t.Parallel()
-	s := serveWith(t, withParities(t))
-	for _, test := range []struct{ target, csv, lines string }{
-		{"/api/rates/USD?symbols=XOF,KYD,KWD",
-			"date,base,code,rate,source\n2026-09-25,USD,KWD,0.305207637621,ECB+indicative\n2026-09-25,USD,KYD,0.833333333333,ECB+parity\n" +
-				"2026-09-25,USD,USD,1,ECB\n2026-09-25,USD,XOF,560.599094095,ECB+parity\n",
-			`{"date":"2026-09-25","base":"USD","code":"KWD","rate":0.305207637621,"source":"ECB+indicative"}` + "\n" +
-				`{"date":"2026-09-25","base":"USD","code":"KYD","rate":0.833333333333,"source":"ECB+parity"}` + "\n" +
-				`{"date":"2026-09-25","base":"USD","code":"USD","rate":1,"source":"ECB"}` + "\n" +
-				`{"date":"2026-09-25","base":"USD","code":"XOF","rate":560.599094095,"source":"ECB+parity"}` + "\n"},
-		{"/api/history/EUR/XOF,VND,USD?start_date=2026-09-21&end_date=2026-09-22",
-			"date,USD,VND,XOF,filled,source\n2026-09-21,1.1789,,655.957,false,ECB+parity\n2026-09-22,1.1808,30912.4412,655.957,false,ECB+parity+indicative\n",
-			`{"date":"2026-09-21","rates":{"USD":1.1789,"XOF":655.957},"source":"ECB+parity"}` + "\n" +
-				`{"date":"2026-09-22","rates":{"USD":1.1808,"VND":30912.4412,"XOF":655.957},"source":"ECB+parity+indicative"}` + "\n"},
-		{"/api/history/USD/GBP?start_date=2026-09-26&end_date=2026-09-26&fill=previous",
-			"date,rate,filled,source\n2026-09-26,0.745620032476,true,ECB\n",
-			`{"date":"2026-09-26","rate":0.745620032476,"filled":true,"source":"ECB"}` + "\n"},
-	} {
-		if got := string(s.as(t, asCSV, test.target).body); got != test.csv {
-			t.Errorf("%s: got\n%swant\n%s", test.target, got, test.csv)
-		}
-		if got := string(s.as(t, asLines, test.target).body); got != test.lines {
-			t.Errorf("%s: got\n%swant\n%s", test.target, got, test.lines)
-		}
-	}
-}
-
 // TestRepresentations: each media type of an answer has an ETag of its own, and
 // is cached as JSON is.
 func TestRepresentations(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,5 +49,47 @@ func TestOperatorsOnlyWithoutTheDatabase(t *testing.T) {
 	w := httptest.NewRecorder()
 	if guarded.ServeHTTP(w, r); w.Code != http.StatusServiceUnavailable || passed != 1 {
 		t.Errorf("got %d, and %d passed", w.Code, passed-1)
+	}
+}
+
+// Threat: a visit of an operator's account by a link has the operator's rights.
+func TestPortalIsNoOperator(t *testing.T) {
+	t.Parallel()
+	store := accounttest.Open(t)
+	gate := gatetest.Start(t).Client
+	accounts := account.NewService(store, gate, accounttest.Hasher(), time.Now, slog.New(slog.DiscardHandler))
+	a, err := accounts.Add(t.Context(), "ada@example.com", "correct horse battery staple", "starter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := accounts.SetOperator(t.Context(), a.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	s := &site{keyring: new(gateKeys), Config: Config{Accounts: accounts, Sessions: store, Gate: gate, Now: time.Now, Site: Site{Hosts: func(string) bool { return true }}}}
+	for portal, want := range map[bool]account.Identity{
+		true:  {Account: account.Account{ID: a.ID, Email: account.Email(a.ID)}, Version: 1},
+		false: {Account: a, Version: 1, Operator: true},
+	} {
+		if got, err := s.identify(t.Context(), a.ID, portal); err != nil || got != want {
+			t.Errorf("by a link is %v: got %+v, %v; want %+v", portal, got, err, want)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.identify(t.Context(), a.ID, true); !errors.Is(err, account.ErrDatabase) {
+		t.Errorf("without the database: got %+v, %v", got, err)
+	}
+	made, err := gate.Portal(t.Context(), a.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, link, _ := strings.Cut(made.URL, "link=")
+	claims, err := s.readLink(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.spendLink(nil, httptest.NewRequest("GET", "/portal", nil), claims); !errors.Is(err, account.ErrDatabase) {
+		t.Errorf("a link without the database: got %v", err)
 	}
 }

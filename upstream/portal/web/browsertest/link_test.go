@@ -151,3 +151,14 @@ func TestPortalLinkAsks(t *testing.T) {
 		}
 	}
 }
+
+// checkPage lets axe judge a page, which needs JavaScript.
+func checkPage(t *testing.T, p *browsertest.Page, scripts bool) {
+	t.Helper()
+	if !scripts {
+		return
+	}
+	for _, v := range p.Violations() {
+		t.Errorf("at %s: %s", p.Path(), v)
+	}
+}
