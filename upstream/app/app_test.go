@@ -25,7 +25,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/portal"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/accounttest/postgrestest"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/gatetest"
-	"github.com/caddy-tollgate/tollgate/upstream/portal/web"
 )
 
 // Parse refuses invalid settings, without their passwords, and opens nothing.
@@ -55,6 +54,18 @@ func TestParse(t *testing.T) {
 	}
 	if _, err := os.Stat(data); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the data directory is there: %v", err)
+	}
+	// One setting says whether strangers can sign up, and for which plan, and one
+	// where rates come from.
+	for signUp, want := range map[string]string{"off": "", "on": "free", "free": "free", "starter": "starter"} {
+		if c, err := (app.Settings{SignUp: signUp}).Parse(); err != nil || c.SignUp != want {
+			t.Errorf("%q: got %q, %v; want %q", signUp, c.SignUp, err, want)
+		}
+	}
+	for rates, want := range map[string]string{"embedded": "", "none": ecb.BaseURL, "https://x.example": "https://x.example"} {
+		if c, err := (app.Settings{Rates: rates}).Parse(); err != nil || c.RatesURL != want || c.NoRates != (rates == "none") {
+			t.Errorf("%q: got %q and %t, %v; want %q", rates, c.RatesURL, c.NoRates, err, want)
+		}
 	}
 	c, err := app.Settings{}.Parse()
 	if err != nil || c.Address.String() != "http://localhost:8080" || c.Timezone != "UTC" || c.SignUp != "" ||
@@ -111,30 +122,6 @@ func awaitGoroutines(t *testing.T, want int) {
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<20)
 			t.Fatalf("%d goroutines, want %d:\n%s", runtime.NumGoroutine(), want, stacks[:runtime.Stack(stacks, true)])
-		}
-	}
-}
-
-// TestSignUpPlan: one setting says whether strangers can sign up, and for
-// which plan.
-func TestSignUpPlan(t *testing.T) {
-	for setting, want := range map[string]string{"": "", "off": "", "on": "free", "free": "free", "starter": "starter"} {
-		if c, err := (app.Settings{SignUp: setting}).Parse(); err != nil || c.SignUp != want {
-			t.Errorf("%q: got %q, %v; want %q", setting, c.SignUp, err, want)
-		}
-	}
-}
-
-// TestRatesURL: one setting says where rates come from.
-func TestRatesURL(t *testing.T) {
-	for setting, want := range map[string]app.Config{
-		"":                  {RatesURL: ecb.BaseURL},
-		"embedded":          {},
-		"none":              {RatesURL: ecb.BaseURL, Site: web.Site{NoRates: true}},
-		"https://x.example": {RatesURL: "https://x.example"},
-	} {
-		if c, err := (app.Settings{Rates: setting}).Parse(); err != nil || c.RatesURL != want.RatesURL || c.NoRates != want.NoRates {
-			t.Errorf("%q: got %q and %t, %v; want %q and %t", setting, c.RatesURL, c.NoRates, err, want.RatesURL, want.NoRates)
 		}
 	}
 }

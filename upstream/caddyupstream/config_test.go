@@ -2,18 +2,13 @@ package caddyupstream_test
 
 import (
 	"errors"
-	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
-	"github.com/caddy-tollgate/tollgate/internal/caddytest"
 	"github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/database"
 )
@@ -56,32 +51,6 @@ const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{
 
 // in puts the data directory into a configuration.
 func in(data, text string) string { return strings.ReplaceAll(text, "DATA", data) }
-
-// TestCaddyfileAndJSON have the same effect.
-func TestCaddyfileAndJSON(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
-	adapted, err := adapt(in(data, full))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var results []string
-	for i, config := range [][]byte{adapted, []byte(in(data, fullJSON))} {
-		r := &running{client: caddytest.NewClient()}
-		if err := caddy.Load(config, true); err != nil {
-			t.Fatal(err)
-		}
-		front := r.ask(t, "GET", "/", "").body
-		results = append(results, fmt.Sprint(
-			r.signUp(t, fmt.Sprintf("ada%d@example.com", i)), " ",
-			strings.Contains(front, "Europe/Berlin"), strings.Contains(front, "<title>Weather &amp; More</title>"),
-			strings.Contains(front, "/logo.svg"), strings.Contains(front, "mailto:help@weather.example"),
-			r.ask(t, "GET", "/openapi.json", "").status, slices.Collect(maps.Keys(caddyupstream.Apps()))))
-		r.stop(t)
-	}
-	if want := fmt.Sprint("303 __Host-", " ", true, true, true, true, 404, []string{filepath.Join(data, "upstream")}); results[0] != want || results[1] != want {
-		t.Errorf("from the Caddyfile %s\nfrom the JSON      %s\nwant               %s", results[0], results[1], want)
-	}
-}
 
 // TestMistakes: an invalid value is found when the configuration is
 // validated. The error names the option.

@@ -228,29 +228,6 @@ func TestRehash(t *testing.T) {
 	})
 }
 
-func TestList(t *testing.T) {
-	t.Parallel()
-	both(t, func(t *testing.T, open func() *database.Store) {
-		store := open()
-		for i := range 4 {
-			a := account.Account{ID: fmt.Sprintf("acc_%d", i), CreatedAt: created, UpdatedAt: created,
-				Email: account.Email(fmt.Sprintf("%c@example.com", 'd'-i))}
-			mustAdd(t, store, a)
-		}
-		var got []string
-		all, err := store.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range all {
-			got = append(got, c.ID)
-		}
-		if want := []string{"acc_3", "acc_2", "acc_1", "acc_0"}; !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
-	})
-}
-
 // Processes that start at once over an empty database all come up.
 func TestOpenInARace(t *testing.T) {
 	t.Parallel()
