@@ -80,7 +80,7 @@ type Portal struct {
 	logger   *slog.Logger
 	accounts *account.Service
 	gate     *gateCheck
-	*database.Store
+	store    *database.Store
 }
 
 // Open opens the database. ctx bounds the start only. The Portal calls the gate
@@ -98,6 +98,12 @@ func Open(ctx context.Context, place Place, gate *client.Client, keep func(name 
 	keep("pruning", func(ctx context.Context) { p.accounts.Prune(ctx, pruneEvery) })
 	return p, nil
 }
+
+// Close closes the database after all running statements.
+func (p *Portal) Close() error { return p.store.Close() }
+
+// Ping returns an error if the database does not answer.
+func (p *Portal) Ping(ctx context.Context) error { return p.store.Ping(ctx) }
 
 // GateState returns the state of the gate, for the health check.
 func (p *Portal) GateState() string { return p.gate.State() }
@@ -120,7 +126,7 @@ func (p *Portal) Login() http.Handler { return NewLogin(p.accounts, p.logger) }
 // the API. Rates tells how many publications the rates lack, nil without them.
 func (p *Portal) Pages(s web.Site, docs map[string]template.HTML, rates func() int) (http.Handler, error) {
 	pages, err := web.New(web.Config{
-		Accounts: p.accounts, Sessions: p.Store, Gate: p.client, Site: s, Docs: docs, Rates: rates, Now: time.Now, Logger: p.logger,
+		Accounts: p.accounts, Sessions: p.store, Gate: p.client, Site: s, Docs: docs, Rates: rates, Now: time.Now, Logger: p.logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing pages: %w", err)

@@ -52,7 +52,7 @@ type Config struct {
 // New returns the handler of the whole upstream.
 func New(c Config) http.Handler {
 	gate := newGatekeeper(c.Check, c.Logger)
-	checks := &health{database: c.Database, rates: c.Rates, gate: c.Gate, outage: outage.New(c.Logger, slog.LevelError, "checking health")}
+	checks := &health{c, outage.New(c.Logger, slog.LevelError, "checking health")}
 	unknown := apierror.Routes(nil)
 	routes := map[string]http.Handler{
 		"/api/login":  gate.require(assertion.Login, only("POST /api/login", c.Login)),
@@ -110,10 +110,8 @@ type Pinger interface {
 // serves. The check does not call the gate, because the gate may be the
 // client: it tells what the last check in the background found.
 type health struct {
-	database Pinger
-	rates    func() any    // nil without the currency API
-	gate     func() string // nil if it is not known
-	outage   *outage.Log
+	Config
+	outage *outage.Log
 }
 
 type healthAnswer struct {
@@ -126,15 +124,15 @@ type healthAnswer struct {
 
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found := healthAnswer{Status: "ok"}
-	if h.rates != nil {
-		found.Rates = h.rates()
+	if h.Rates != nil {
+		found.Rates = h.Rates()
 	}
-	if h.gate != nil {
-		found.Gate = h.gate()
+	if h.Gate != nil {
+		found.Gate = h.Gate()
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
 	defer cancel()
-	err := h.database.Ping(ctx)
+	err := h.Database.Ping(ctx)
 	if err == nil {
 		h.outage.Worked()
 		body, err := json.Marshal(found)
