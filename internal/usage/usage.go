@@ -138,7 +138,9 @@ func Limits(ctx context.Context, p *policy.Policy, source Source, q Query, limit
 type Counts map[calendar.Day]map[string]int64
 
 // Add adds a count under the name of today.
-func (m Moment) Add(to Counts, n store.Count) { to.Of(n.Day)[m.names.Endpoints.Today(n.Endpoint)] += n.Used }
+func (m Moment) Add(to Counts, n store.Count) {
+	to.Of(n.Day)[m.names.Endpoints.Today(n.Endpoint)] += n.Used
+}
 
 // Of returns the counts of a day, to change them.
 func (c Counts) Of(day calendar.Day) map[string]int64 {
