@@ -86,7 +86,7 @@ func TestFeatures(t *testing.T) {
 // TestOnlyModulesUseCaddy checks the packages that import Caddy.
 func TestOnlyModulesUseCaddy(t *testing.T) {
 	t.Parallel()
-	modules := []string{"caddymodule", "caddymodule/redis", "internal/block", oneProcess}
+	modules := []string{"caddymodule", "caddymodule/redis", "internal/block", "internal/command", "internal/pool", "internal/site", oneProcess}
 	for name, imports := range list(t, "Imports") {
 		for _, path := range imports {
 			if matches(path, []string{"github.com/caddyserver/caddy/..."}) && !matches(name, modules) {
@@ -134,7 +134,7 @@ func TestOnlyBadgerstoreUsesItsParts(t *testing.T) {
 }
 
 // forTests are packages that run a whole gate, a browser or Redis for tests.
-var forTests = []string{"internal/admin/controltest", "internal/store/redisstore/redistest", "upstream/portal/account/gatetest", "upstream/portal/web/browsertest"}
+var forTests = []string{"internal/admin/controltest", "internal/caddytest", "internal/store/redisstore/redistest", "upstream/portal/account/gatetest", "upstream/portal/web/browsertest"}
 
 // list returns a field of each package of this module: Imports, or Deps
 // for the imports of the imports too.
