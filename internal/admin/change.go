@@ -108,7 +108,7 @@ func Encode(value any) json.RawMessage {
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic("control: encoding an audit entry: " + err.Error()) // types of package api always encode
+		panic("admin: encoding an audit entry: " + err.Error()) // types of package api always encode
 	}
 	return text
 }

@@ -121,7 +121,7 @@ func serveDocument(mux *http.ServeMux, router huma.API) {
 	text, err := json.Marshal(router.OpenAPI())
 	if err != nil {
 		// Only a mistake in this package can be the cause.
-		panic("control: rendering the OpenAPI document: " + err.Error())
+		panic("admin: rendering the OpenAPI document: " + err.Error())
 	}
 	mux.HandleFunc("GET /tollgate/openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		apierror.CloseUnread(w, r)

@@ -24,7 +24,7 @@ func (s *Server) serveKeySet() {
 		apierror.CloseUnread(w, r)
 		text, err := json.Marshal(s.Backend.PublicKeys())
 		if err != nil {
-			panic("control: encoding the public keys: " + err.Error()) // strings always encode
+			panic("admin: encoding the public keys: " + err.Error()) // strings always encode
 		}
 		w.Header().Set("Content-Type", assertion.KeySetType)
 		w.Header().Set("Cache-Control", "public, max-age=300")

@@ -68,6 +68,7 @@ func (s *Server) Refusal(ctx context.Context, err error) *apierror.Error {
 	return refused
 }
 
+// UnknownEndpoint refuses the name of an endpoint.
 func UnknownEndpoint(status int, name string) error {
 	return apierror.New(status, "unknown_endpoint", fmt.Sprintf("Unknown endpoint %.64q.", name))
 }
@@ -76,6 +77,7 @@ func invalidPace(period store.Period) error {
 	return apierror.New(http.StatusBadRequest, "invalid_limit", fmt.Sprintf("A limit for each %s is at least 1.", period))
 }
 
+// InvalidAddress refuses a network or an address.
 func InvalidAddress(text string) error {
 	return apierror.New(http.StatusBadRequest, "invalid_address",
 		fmt.Sprintf("%.64q is neither a network such as 203.0.113.0/24 nor an IP address without a zone.", text))
@@ -85,6 +87,7 @@ func invalidExpiry(message string) error {
 	return apierror.New(http.StatusBadRequest, "invalid_expiry", message)
 }
 
+// InvalidRequest refuses a request that is not valid.
 func InvalidRequest(message string) *apierror.Error {
 	return apierror.New(http.StatusBadRequest, "invalid_request", message)
 }

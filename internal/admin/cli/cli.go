@@ -128,6 +128,7 @@ func Call[T any](t *Tool, c *cobra.Command, args []string, do func(ctx context.C
 	return result, advise(ctx, gate, err)
 }
 
+// PrintJSON prints a result as the API wrote it.
 func PrintJSON(w io.Writer, result any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)

@@ -105,6 +105,7 @@ func plans(ctx context.Context, gate *client.Client, _ []string, _ string) (word
 	return words, err
 }
 
+// Endpoints offers the endpoints of the gate.
 func Endpoints(ctx context.Context, gate *client.Client, _ []string, _ string) (words []cobra.Completion, err error) {
 	config, err := gate.Plans(ctx)
 	for _, endpoint := range config.Endpoints {

@@ -48,6 +48,7 @@ func showHealth(table io.Writer, state api.Readiness) {
 	ShowChecks(table, state.Checks)
 }
 
+// ShowChecks prints what works, and what does not.
 func ShowChecks(table io.Writer, checks []api.Check) {
 	Row(table, "CHECK", "OK", "MESSAGE")
 	for _, check := range checks {

@@ -18,7 +18,7 @@ import (
 )
 
 // defaultPeriod is the period of a limit that names none.
-const defaultPeriod = "day"
+const defaultPeriod = api.Day
 
 // unlimited is a limit without a number.
 const unlimited = "unlimited"
@@ -46,11 +46,11 @@ func (t *Tool) setLimit() *cobra.Command {
 			request.Limit = &calls
 		}
 		if c.Flags().Changed("until") {
-			End, err := parseUntil(ctx, gate, until)
+			end, err := parseUntil(ctx, gate, until)
 			if err != nil {
 				return api.Override{}, err
 			}
-			request.ExpiresAt = &End
+			request.ExpiresAt = &end
 		}
 		account, err := AccountOf(ctx, gate, args[0])
 		if err != nil {
@@ -95,13 +95,11 @@ func orAll(endpoint string) string {
 	return endpoint
 }
 
-var periods = []string{"second", "minute", "hour", "day", "month"}
-
 func addPeriod(c *cobra.Command, period *string) {
-	AddChoice(c, period, "period", defaultPeriod, "second, minute, hour, day or month", periods...)
+	AddChoice(c, period, "period", defaultPeriod, "second, minute, hour, day or month", api.Periods()...)
 }
 
-// parseCalls reads a number of calls of an argument or a flag. The gate checks
+// ParseCalls reads a number of calls of an argument or a flag. The gate checks
 // its bounds. or says what else is allowed.
 func ParseCalls(name, text, or string) (int64, error) {
 	calls, err := strconv.ParseUint(text, 10, 63)
@@ -114,8 +112,8 @@ func ParseCalls(name, text, or string) (int64, error) {
 // parseUntil reads the last day of an override, in the zone of the gate, or
 // the time of its end.
 func parseUntil(ctx context.Context, gate *client.Client, text string) (time.Time, error) {
-	if End, err := time.Parse(time.RFC3339, text); err == nil {
-		return End, nil
+	if end, err := time.Parse(time.RFC3339, text); err == nil {
+		return end, nil
 	}
 	day, err := calendar.ParseDay(text)
 	if err != nil {
@@ -154,8 +152,8 @@ func parseLimits(texts []string) (limits []api.Limit, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(periods, words[2]) {
-			return nil, misuse.Errorf("invalid period %q of --limit: allowed: %s", words[2], strings.Join(periods, ", "))
+		if !slices.Contains(api.Periods(), words[2]) {
+			return nil, misuse.Errorf("invalid period %q of --limit: allowed: %s", words[2], strings.Join(api.Periods(), ", "))
 		}
 		limits = append(limits, api.Limit{Endpoint: orAll(words[0]), Limit: calls, Period: words[2]})
 	}

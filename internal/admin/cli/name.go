@@ -132,6 +132,7 @@ type AccountFilter struct {
 	known bool
 }
 
+// AddAccountFilter adds the flag to a command.
 func (t *Tool) AddAccountFilter(c *cobra.Command, filter *AccountFilter, usage string) {
 	c.Flags().StringVar(&filter.name, "account", "", usage)
 	t.CompleteFlag(c, "account", Accounts)

@@ -253,7 +253,7 @@ func (i *imported[L]) flush(ctx context.Context) {
 	encoder.SetEscapeHTML(false)
 	for _, result := range i.results {
 		if err := encoder.Encode(result); err != nil {
-			panic("control: encoding a result: " + err.Error()) // numbers and strings always encode
+			panic("enrol: encoding a result: " + err.Error()) // numbers and strings always encode
 		}
 	}
 	i.results, i.batch = i.results[:0], i.batch[:0]
