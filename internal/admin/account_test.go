@@ -151,7 +151,7 @@ func TestPutAccountRefusals(t *testing.T) {
 		g.Account(t, id, "free")
 	}
 	for body, code := range map[io.Reader]string{
-		iotest.ErrReader(io.ErrUnexpectedEOF): "invalid_request", iotest.ErrReader(waiting{}): "request_timeout",
+		iotest.ErrReader(io.ErrUnexpectedEOF): "invalid_request", iotest.ErrReader(controltest.Late{}): "request_timeout",
 		http.MaxBytesReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader(`{"plan":"free"}`)), 4): "body_too_large",
 	} {
 		r := httptest.NewRequest(http.MethodPut, "/tollgate/accounts/acc_1", body)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json"
+
+	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 )
 
 // Services fetch the public keys: without the secret, whatever they
@@ -30,7 +32,7 @@ func TestPublicKeys(t *testing.T) {
 			t.Errorf("%s: got %s, %v", accept, w.Body, err)
 		}
 	}
-	operation := documentOf(t, g.Handled).Paths.Value("/tollgate/jwks.json").Get
+	operation := controltest.DocumentOf(t, g.Handled).Paths.Value("/tollgate/jwks.json").Get
 	if security := operation.Security; security == nil || len(*security) != 1 || len((*security)[0]) != 0 ||
 		operation.Responses.Value("200").Value.Content.Get("application/jwk-set+json") == nil {
 		t.Errorf("documented as %v with %v", operation.Responses.Map(), security)

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +21,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/internal/feature/introspect"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
@@ -49,7 +46,7 @@ func CheckedOver(t *testing.T, s *Steps) *Checked {
 	t.Helper()
 	s.Engine = memstore.New()
 	g := &Checked{Gate: Over(t, s)}
-	g.Handled = introspect.Handler(g.Handler(), g, slog.New(slog.NewTextHandler(g, nil)), IntrospectionSecret)
+	g.Handled = g.Handler()
 	g.router = router(t, g.Handled)
 	return g
 }
@@ -273,20 +270,16 @@ func (g *Gate) AcceptForeign(t *testing.T) {
 	g.Configure(t, config)
 }
 
-// IntrospectionSecret opens introspection.
-const IntrospectionSecret = "another secret + with 32 characters/="
-
 // Client returns a client of the control API, which needs no secret.
 func (g *Checked) Client() *client.Client { return client.InProcess(g.InProcess()) }
 
-// Ask asks about a token.
-func (g *Checked) Ask(t *testing.T, form url.Values) *httptest.ResponseRecorder {
-	t.Helper()
-	r := httptest.NewRequest(http.MethodPost, "/tollgate/introspect", strings.NewReader(form.Encode()))
-	r.Header.Set("Authorization", "Bearer "+IntrospectionSecret)
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	w := httptest.NewRecorder()
-	g.Handled.ServeHTTP(w, r)
-	g.CheckAnswer(t, r, w)
-	return w
-}
+// Late is the error of a body that does not arrive in time.
+type Late struct{}
+
+func (Late) Error() string { return "i/o timeout" }
+
+// Timeout implements net.Error.
+func (Late) Timeout() bool { return true }
+
+// Temporary implements net.Error.
+func (Late) Temporary() bool { return true }

@@ -3,7 +3,13 @@ package controltest
 import (
 	"encoding/json"
 	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"slices"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
 )
 
 // ShortIntegers returns the integers in an OpenAPI document that generated
@@ -36,4 +42,17 @@ func ShortIntegers(document []byte) ([]string, error) {
 	}
 	walk("", value)
 	return found, nil
+}
+
+// DocumentOf returns the OpenAPI document of a control API.
+func DocumentOf(t *testing.T, handler http.Handler) *openapi3.T {
+	t.Helper()
+	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/tollgate/openapi.json"}, Header: http.Header{"Authorization": {"Bearer " + Secret}}}
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	document, err := openapi3.NewLoader().LoadFromData(w.Body.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return document
 }

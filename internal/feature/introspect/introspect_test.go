@@ -23,16 +23,33 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
 
-// introspector is a gate with introspection, in front of its control API.
-func introspector(t *testing.T) (*controltest.Checked, *client.Client) {
+const introspectionSecret = "another secret + with 32 characters/="
+
+// gate is a gate with introspection, in front of its control API.
+type gate struct{ *controltest.Checked }
+
+func introspector(t *testing.T) (*gate, *client.Client) {
 	t.Helper()
 	return introspectorOver(t, new(controltest.Steps))
 }
 
-func introspectorOver(t *testing.T, s *controltest.Steps) (*controltest.Checked, *client.Client) {
+func introspectorOver(t *testing.T, s *controltest.Steps) (*gate, *client.Client) {
 	t.Helper()
 	g := controltest.CheckedOver(t, s)
-	return g, g.Client()
+	g.Handled = introspect.Handler(g.Handled, g, slog.New(slog.NewTextHandler(g, nil)), introspectionSecret)
+	return &gate{g}, g.Client()
+}
+
+// ask asks about a token.
+func (g *gate) ask(t *testing.T, form url.Values) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/tollgate/introspect", strings.NewReader(form.Encode()))
+	r.Header.Set("Authorization", "Bearer "+introspectionSecret)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	g.Handled.ServeHTTP(w, r)
+	g.CheckAnswer(t, r, w)
+	return w
 }
 
 // TestIntrospect asks about tokens in all states.
@@ -121,7 +138,7 @@ func TestIntrospect(t *testing.T) {
 		if from != "" {
 			form.Set("client_ip", from)
 		}
-		w := g.Ask(t, form)
+		w := g.ask(t, form)
 		if diff := cmp.Diff(want+"\n", w.Body.String()); diff != "" || w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s: got %d, %v (-want +got):\n%s", name, w.Code, w.Header(), diff)
 		}
@@ -137,7 +154,7 @@ func TestIntrospect(t *testing.T) {
 	if key, err := g.Opened().Key(ctx, "acc_1", plain.ID); err != nil || !key.LastUsedAt.IsZero() {
 		t.Errorf("introspection touched the last use: %+v, %v", key, err)
 	}
-	if log := g.Log(); strings.Contains(log, plain.Token) || strings.Contains(log, controltest.IntrospectionSecret) {
+	if log := g.Log(); strings.Contains(log, plain.Token) || strings.Contains(log, introspectionSecret) {
 		t.Errorf("a secret is in the log: %s", log)
 	}
 }
@@ -167,7 +184,7 @@ func TestIntrospectChanged(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		got := g.Ask(t, url.Values{"token": {key.Token}}).Body.String()
+		got := g.ask(t, url.Values{"token": {key.Token}}).Body.String()
 		if active := got != "{\"active\":false}\n"; active != (name == "nothing") {
 			t.Errorf("%s: got %s", name, got)
 		}
@@ -185,7 +202,7 @@ func TestIntrospectionSecret(t *testing.T) {
 		r.SetBasicAuth(user, password)
 		return r.Header["Authorization"]
 	}
-	bearer := []string{"Bearer " + controltest.IntrospectionSecret}
+	bearer := []string{"Bearer " + introspectionSecret}
 	for name, c := range map[string]struct {
 		handler        http.Handler
 		method, target string
@@ -193,19 +210,19 @@ func TestIntrospectionSecret(t *testing.T) {
 		status         int
 	}{
 		"Bearer":                     {g.Handled, "POST", "/tollgate/introspect", bearer, 200},
-		"Basic":                      {g.Handled, "POST", "/tollgate/introspect", basic("service", controltest.IntrospectionSecret), 200},
-		"Basic without a user":       {g.Handled, "POST", "/tollgate/introspect", basic("", controltest.IntrospectionSecret), 200},
-		"Basic of an OAuth client":   {g.Handled, "POST", "/tollgate/introspect", basic("service", url.QueryEscape(controltest.IntrospectionSecret)), 200},
-		"the secret as the user":     {g.Handled, "POST", "/tollgate/introspect", basic(controltest.IntrospectionSecret, ""), 401},
+		"Basic":                      {g.Handled, "POST", "/tollgate/introspect", basic("service", introspectionSecret), 200},
+		"Basic without a user":       {g.Handled, "POST", "/tollgate/introspect", basic("", introspectionSecret), 200},
+		"Basic of an OAuth client":   {g.Handled, "POST", "/tollgate/introspect", basic("service", url.QueryEscape(introspectionSecret)), 200},
+		"the secret as the user":     {g.Handled, "POST", "/tollgate/introspect", basic(introspectionSecret, ""), 401},
 		"nothing":                    {g.Handled, "POST", "/tollgate/introspect", nil, 401},
 		"an empty token":             {g.Handled, "POST", "/tollgate/introspect", []string{"Bearer "}, 401},
 		"an empty password":          {g.Handled, "POST", "/tollgate/introspect", basic("service", ""), 401},
 		"a part of it":               {g.Handled, "POST", "/tollgate/introspect", []string{bearer[0][:20]}, 401},
 		"the secret of the control":  {g.Handled, "POST", "/tollgate/introspect", []string{"Bearer " + controltest.Secret}, 401},
 		"twice":                      {g.Handled, "POST", "/tollgate/introspect", []string{bearer[0], bearer[0]}, 401},
-		"Basic and Bearer":           {g.Handled, "POST", "/tollgate/introspect", append(basic("service", controltest.IntrospectionSecret), "Bearer x"), 401},
+		"Basic and Bearer":           {g.Handled, "POST", "/tollgate/introspect", append(basic("service", introspectionSecret), "Bearer x"), 401},
 		"the control API":            {g.Handled, "GET", "/tollgate/plans", bearer, 401},
-		"the control API with Basic": {g.Handled, "GET", "/tollgate/plans", basic("service", controltest.IntrospectionSecret), 401},
+		"the control API with Basic": {g.Handled, "GET", "/tollgate/plans", basic("service", introspectionSecret), 401},
 		"another spelling":           {g.Handled, "POST", "/tollgate/%69ntrospect", bearer, 401},
 		"another method":             {g.Handled, "GET", "/tollgate/introspect", bearer, 405},
 		"not configured":             {none, "POST", "/tollgate/introspect", []string{"Bearer "}, 404},
@@ -270,7 +287,7 @@ func TestIntrospectionForm(t *testing.T) {
 	} {
 		g.Break(c.down)
 		r := httptest.NewRequest(http.MethodPost, "/tollgate/introspect", strings.NewReader(c.body))
-		r.SetBasicAuth("service", controltest.IntrospectionSecret)
+		r.SetBasicAuth("service", introspectionSecret)
 		if c.media != "" {
 			r.Header["Content-Type"] = strings.Split(c.media, "\n")
 		}
@@ -282,5 +299,22 @@ func TestIntrospectionForm(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &refused); err != nil || w.Code != c.status || refused.Code != c.code {
 			t.Errorf("%s: got %d: %s, want %d %s", name, w.Code, w.Body, c.status, c.code)
 		}
+	}
+}
+
+// TestIntrospectRenamed: the scope has the ability of today after a rename.
+func TestIntrospectRenamed(t *testing.T) {
+	t.Parallel()
+	g, _ := introspector(t)
+	g.Account(t, "acc_1", "starter")
+	key := g.Issue(t, `{"name":"first","abilities":["convert"]}`)
+	config := controltest.Config()
+	config.Endpoints[1].Name, config.Endpoints[1].Rename = "exchange", []string{"convert"}
+	config.Endpoints[2].Ability = "exchange"
+	config.Plans[1].Limits = controltest.Limits(map[string]int64{"exchange": 1000})
+	config.Plans[2].Limits = controltest.Limits(map[string]int64{"exchange": 100000})
+	g.Configure(t, config)
+	if got := g.ask(t, url.Values{"token": {key.Token}}).Body.String(); !strings.Contains(got, `"scope":"exchange"`) {
+		t.Errorf("got %s", got)
 	}
 }

@@ -1,4 +1,4 @@
-package admin_test
+package feature_test
 
 import (
 	"errors"
@@ -7,26 +7,16 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
-
-	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/feature/introspect"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
-
-// waiting is a body that does not arrive in time.
-type waiting struct{}
-
-func (waiting) Error() string   { return "i/o timeout" }
-func (waiting) Timeout() bool   { return true }
-func (waiting) Temporary() bool { return true }
 
 // strangeRequests are faults that any call can have. They change a valid
 // request without a body.
@@ -44,9 +34,11 @@ var strangeRequests = map[string]func(*http.Request){
 	"long body":           func(r *http.Request) { send(r, strings.NewReader(strings.Repeat(" ", 1<<16)), "application/json") },
 	"long line":           func(r *http.Request) { send(r, strings.NewReader(strings.Repeat(" ", 1<<16)), "application/jsonl") },
 	"broken body":         func(r *http.Request) { send(r, iotest.ErrReader(io.ErrUnexpectedEOF), "application/json") },
-	"slow body":           func(r *http.Request) { send(r, iotest.ErrReader(waiting{}), "application/json") },
-	"slow lines":          func(r *http.Request) { send(r, iotest.ErrReader(waiting{}), "application/jsonl") },
-	"slow form":           func(r *http.Request) { send(r, iotest.ErrReader(waiting{}), "application/x-www-form-urlencoded") },
+	"slow body":           func(r *http.Request) { send(r, iotest.ErrReader(controltest.Late{}), "application/json") },
+	"slow lines":          func(r *http.Request) { send(r, iotest.ErrReader(controltest.Late{}), "application/jsonl") },
+	"slow form": func(r *http.Request) {
+		send(r, iotest.ErrReader(controltest.Late{}), "application/x-www-form-urlencoded")
+	},
 	"broken form": func(r *http.Request) {
 		send(r, iotest.ErrReader(io.ErrUnexpectedEOF), "application/x-www-form-urlencoded")
 	},
@@ -61,13 +53,13 @@ func send(r *http.Request, body io.Reader, media string) {
 // document has each status that answers them, and each answer is JSON.
 func TestEveryStatusIsDocumented(t *testing.T) {
 	t.Parallel()
-	intact, broken := newGate(t), newGate(t)
-	for _, g := range []*gate{intact, broken} {
+	intact, broken := controltest.NewChecked(t), controltest.NewChecked(t)
+	for _, g := range []*controltest.Checked{intact, broken} {
 		g.Handled = introspect.Handler(g.Handled, g.Gate, slog.New(slog.DiscardHandler), controltest.Secret)
 	}
 	broken.Break(errors.New("the disk is gone"))
 	intact.Must(t, http.StatusOK, http.MethodPut, "/tollgate/accounts/known", `{"plan":"starter"}`)
-	for path, item := range documentOf(t, intact.Handled).Paths.Map() {
+	for path, item := range controltest.DocumentOf(t, intact.Handled).Paths.Map() {
 		for method := range item.Operations() {
 			for fault, change := range strangeRequests {
 				accounts := []string{"known", "unknown", "%2e%2e", strings.Repeat("a", 65)}
@@ -76,7 +68,7 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 				}
 				for _, account := range accounts {
 					target := strings.NewReplacer("{account}", account, "{id}", "key_1", "{endpoint}", "convert", "{period}", "day").Replace(path)
-					for _, g := range []*gate{intact, broken} {
+					for _, g := range []*controltest.Checked{intact, broken} {
 						r := httptest.NewRequestWithContext(t.Context(), method, target, nil)
 						r.Header.Set("Authorization", "Bearer "+controltest.Secret)
 						change(r)
@@ -101,7 +93,7 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 // reports and of an import has a description. Nothing is of huma's own errors.
 func TestDocument(t *testing.T) {
 	t.Parallel()
-	document := documentOf(t, newGate(t).Handled)
+	document := controltest.DocumentOf(t, controltest.NewChecked(t).Handled)
 	for path, item := range document.Paths.Map() {
 		for method, operation := range item.Operations() {
 			if strings.Contains(path, "{") && operation.Responses.Value("404") == nil {
@@ -137,18 +129,6 @@ func TestDocument(t *testing.T) {
 			}
 		}
 	}
-}
-
-func documentOf(t *testing.T, handler http.Handler) *openapi3.T {
-	t.Helper()
-	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/tollgate/openapi.json"}, Header: http.Header{"Authorization": {"Bearer " + controltest.Secret}}}
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, r)
-	document, err := openapi3.NewLoader().LoadFromData(w.Body.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return document
 }
 
 // TestNumbersOfTheDocument checks the limits in the texts of the operations. Clients
