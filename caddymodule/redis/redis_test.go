@@ -229,7 +229,7 @@ func TestConnectsAtStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		awaitStore(t)
-		if opened(t) != first || proxy.Dials() != dials || dials == 0 {
+		if opened(t).Engine != first.Engine || proxy.Dials() != dials || dials == 0 {
 			t.Errorf("the store changed, or made %d connections instead of %d", proxy.Dials(), dials)
 		}
 	}
