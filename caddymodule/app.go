@@ -322,6 +322,7 @@ func (a *App) Stop() error {
 
 // Cleanup releases the store. It is closed when no configuration uses it.
 func (a *App) Cleanup() error {
+	defer a.Webhook.Close()
 	defer delist(a) // the last events of the store use this configuration
 	again := a.ended.Swap(true)
 	open := a.store.Load()

@@ -78,7 +78,7 @@ func (b controlBackend) Policy() *policy.Policy { return b.policy }
 // PublicKeys implements admin.Backend.
 func (b controlBackend) PublicKeys() assertion.KeySet { return assertion.NewKeySet(b.keys...) }
 
-// Portal implements admin.Backend.
+// Portal implements portal.Linker.
 func (b controlBackend) Portal(account string, now time.Time) (api.Portal, error) {
 	return portal.Link(b.signer, b.site, account, now)
 }
@@ -86,7 +86,7 @@ func (b controlBackend) Portal(account string, now time.Time) (api.Portal, error
 // backupTimer is the unit of the package that makes backups.
 const backupTimer = "/usr/lib/systemd/system/tollgate-backup.timer"
 
-// Watched implements admin.Backend.
+// Watched implements report.Watched.
 func (b controlBackend) Watched() (webhook, backup bool) {
 	_, err := os.Stat(backupTimer)
 	return b.Webhook != nil, err == nil
@@ -99,7 +99,7 @@ func (b controlBackend) Follow() {
 	}
 }
 
-// FlushReports implements admin.Backend.
+// FlushReports implements refused.Flusher.
 func (b controlBackend) FlushReports(ctx context.Context) error { return b.flushReports(ctx) }
 
 // Readiness implements admin.Backend. It reports on the gate in force:

@@ -90,7 +90,7 @@ func selects(in *api.AccountQuery, account *book.Account, keys bool) bool {
 }
 
 // LookUpAccount finds the account that a person means.
-func LookUpAccount(ctx context.Context, with *Session, in *api.AccountLookUp) (api.AccountPage, error) {
+func LookUpAccount(ctx context.Context, with *Session, in *api.AccountSearch) (api.AccountPage, error) {
 	name := CleanName(in.Body.Name)
 	none := api.AccountPage{Accounts: []api.Account{}}
 	if name == "" {

@@ -17,7 +17,7 @@ type (
 	reasonKey struct{}
 )
 
-// AsAdmin returns a request of Caddy's admin endpoint for the handler of New.
+// AsAdmin returns a request of Caddy's admin endpoint for Server.Handler.
 // Its changes are those of an admin.
 func AsAdmin(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), adminKey{}, true))

@@ -13,8 +13,8 @@ import (
 var errUnauthenticated = apierror.New(http.StatusUnauthorized, "unauthenticated", "The control API needs the gate's secret as a Bearer token.").
 	WithHeader("WWW-Authenticate", `Bearer realm="tollgate"`)
 
-// needless has the paths that need no secret for GET and HEAD.
-var needless = map[string]bool{
+// withoutSecret has the paths that need no secret for GET and HEAD.
+var withoutSecret = map[string]bool{
 	api.GetLiveness.Path:   true,
 	api.GetReadiness.Path:  true,
 	api.GetPublicKeys.Path: true,
@@ -23,7 +23,7 @@ var needless = map[string]bool{
 // isPublic compares the path as the client sent it, so that no escaped path
 // is public.
 func isPublic(r *http.Request) bool {
-	return needless[r.URL.EscapedPath()] && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+	return withoutSecret[r.URL.EscapedPath()] && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
 // RequireSecret passes requests for public paths, and requests with one of

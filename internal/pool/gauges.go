@@ -61,18 +61,21 @@ func (g Gauges) Collect(to chan<- prometheus.Metric) {
 	if err != nil {
 		return
 	}
-	gauge(webhookQueue, float64(now.queued))
 	gauge(accounts, float64(now.totals.Accounts))
 	gauge(liveKeys, float64(now.totals.LiveKeys))
 	wait, backup := 0.0, 0.0
-	if webhook && !now.oldest.IsZero() {
-		wait = max(0, open.Clock.Since(now.oldest).Seconds())
-	}
 	if !now.backup.IsZero() {
 		backup = float64(now.backup.Unix())
 	}
-	gauge(webhookWait, wait)
 	gauge(lastBackup, backup)
+	if now.unread {
+		return
+	}
+	gauge(webhookQueue, float64(now.queued))
+	if webhook && !now.oldest.IsZero() {
+		wait = max(0, open.Clock.Since(now.oldest).Seconds())
+	}
+	gauge(webhookWait, wait)
 }
 
 // figures caches what a store says about itself.
@@ -86,6 +89,7 @@ type figures struct {
 type numbers struct {
 	totals         store.Totals
 	queued         int       // events
+	unread         bool      // the queue, which can be long
 	oldest, backup time.Time // of the events, of the last success
 }
 
@@ -99,10 +103,11 @@ func (f *figures) read(of *book.Book) (numbers, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), figuresTimeout)
 	defer cancel()
 	var n numbers
-	var errs [3]error
-	n.totals, errs[0] = of.Totals(ctx)
-	n.queued, n.oldest, errs[1] = of.QueuedEvents(ctx)
-	n.backup, errs[2] = of.LastBackup(ctx)
-	f.at, f.now, f.failed = time.Now(), n, errors.Join(errs[:]...)
+	var err, err2, err3 error
+	n.totals, err = of.Totals(ctx)
+	n.backup, err2 = of.LastBackup(ctx)
+	n.queued, n.oldest, err3 = of.QueuedEvents(ctx)
+	n.unread = err3 != nil
+	f.at, f.now, f.failed = time.Now(), n, errors.Join(err, err2)
 	return f.now, f.failed
 }

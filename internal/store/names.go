@@ -51,7 +51,9 @@ func (r Renames) None() bool { return len(r.oldest) == 0 }
 func (n Names) Grant(g Grant) Grant {
 	g.Overrides = n.Overrides(g.Overrides, Renames.Today)
 	if own := g.Restriction; own != nil && !n.Endpoints.None() {
-		g.Restriction = &Restriction{CountsAs: own.CountsAs, Limits: n.Limits(own.Limits, Renames.Today), Addresses: own.Addresses}
+		translated := *own
+		translated.Limits = n.Limits(own.Limits, Renames.Today)
+		g.Restriction = &translated
 	}
 	return g
 }

@@ -88,7 +88,7 @@ type Config struct {
 }
 
 // Parse applies the defaults and checks the settings. It opens nothing, but
-// reads the logo. The error for an invalid setting is an *OptionError.
+// reads the logo. The error for an invalid setting is an *option.Error.
 func (s Settings) Parse() (c Config, err error) {
 	for _, setting := range s.All() {
 		*setting.Value = cmp.Or(*setting.Value, setting.Default)

@@ -84,8 +84,8 @@ type AccountPut struct {
 	Body AccountChange
 }
 
-// AccountLookUp is a lookup of an account.
-type AccountLookUp struct{ Body AccountLookup }
+// AccountSearch is a search for an account.
+type AccountSearch struct{ Body AccountLookup }
 
 const accountPath = "/tollgate/accounts/{account}"
 
@@ -96,7 +96,7 @@ var (
 		Summary:     "List accounts",
 		Description: "In ascending order of their ids, one page at a time. A page can have fewer accounts than its limit, or none, and a next page.",
 	}
-	LookUpAccount = Operation[AccountLookUp, AccountPage]{
+	LookUpAccount = Operation[AccountSearch, AccountPage]{
 		ID: "look-up-account", Method: http.MethodPost, Path: "/tollgate/accounts/lookup", Tag: "accounts",
 		Summary: "Find the account that a person means",
 		Description: "The account with this id, or else the accounts with this label. If no label is the same, those that differ only in upper and lower case. It changes nothing; the name is in the body because access logs have URLs. " +

@@ -8,7 +8,7 @@ import "github.com/caddy-tollgate/tollgate/internal/apierror"
 
 // Operation is one operation of the control API. In has the parameters of a
 // request, with the tags path and query, and its body in the field Body. Out is
-// the body of the answer.
+// the body of the answer. Programs use package client, which has a method for each.
 type Operation[In, Out any] struct {
 	// ID names the operation in the OpenAPI document.
 	ID string

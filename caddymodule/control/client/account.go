@@ -57,14 +57,14 @@ func (c *Client) FindAccounts(ctx context.Context, filter AccountFilter, after s
 // LookUpAccount finds the account that a person means: the account with this
 // id, or else the accounts with this label.
 func (c *Client) LookUpAccount(ctx context.Context, name string) ([]api.Account, error) {
-	page, err := call(ctx, c, api.LookUpAccount, api.AccountLookUp{Body: api.AccountLookup{Name: name}})
+	page, err := call(ctx, c, api.LookUpAccount, api.AccountSearch{Body: api.AccountLookup{Name: name}})
 	return page.Accounts, err
 }
 
 // HasAccount reports whether an account has this id. The id is not in the URL, since
 // the e-mail address of a person can be one.
 func (c *Client) HasAccount(ctx context.Context, id string) (bool, error) {
-	page, err := call(ctx, c, api.LookUpAccount, api.AccountLookUp{Body: api.AccountLookup{Name: id, IDOnly: true}})
+	page, err := call(ctx, c, api.LookUpAccount, api.AccountSearch{Body: api.AccountLookup{Name: id, IDOnly: true}})
 	return len(page.Accounts) > 0, err
 }
 

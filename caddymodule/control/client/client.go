@@ -2,7 +2,7 @@
 //
 // A Client uses the control listener with its secret, or Caddy's admin
 // endpoint over a transport of the caller. A refusal of the gate is an
-// *apierror.Error; see errors.As. Without an answer of a gate, the error is
+// *api.Error; see errors.As. Without an answer of a gate, the error is
 // ErrUnreachable.
 package client
 

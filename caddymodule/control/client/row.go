@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
@@ -49,9 +50,9 @@ func text(v reflect.Value) string {
 	return v.String()
 }
 
-// isComplete tells whether an answer has what a gate always sends: the first
-// member, the token, lists and maps. Another server can answer with JSON too, some
-// with what they were sent.
+// isComplete tells whether an answer has what a gate of each version sends: the
+// first member, the token, and in a page its list. Another server can answer with
+// JSON too, some with what they were sent.
 func isComplete(out reflect.Value) bool {
 	if document, is := out.Interface().(json.RawMessage); is {
 		return bytes.HasPrefix(document, []byte(`{"account":{`))
@@ -62,8 +63,8 @@ func isComplete(out reflect.Value) bool {
 			continue
 		}
 		of := out.FieldByIndex(field.Index)
-		kind := of.Kind()
-		if (first || field.Name == "Token" || kind == reflect.Slice || kind == reflect.Map) && of.IsZero() {
+		isOwn := of.Kind() == reflect.Struct && of.Type() != reflect.TypeFor[time.Time]()
+		if (first || field.Name == "Token") && of.IsZero() || isOwn && !isComplete(of) {
 			return false
 		}
 		first = false

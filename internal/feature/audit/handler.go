@@ -99,7 +99,7 @@ func meant(ctx context.Context, s *admin.Server, with *admin.Session, name strin
 		return nil, nil
 	}
 	find := func(idOnly bool) error {
-		found, err := admin.LookUpAccount(ctx, with, &api.AccountLookUp{Body: api.AccountLookup{Name: name, IDOnly: idOnly}})
+		found, err := admin.LookUpAccount(ctx, with, &api.AccountSearch{Body: api.AccountLookup{Name: name, IDOnly: idOnly}})
 		for _, a := range found.Accounts {
 			if ids = append(ids, a.Account); strings.Contains(a.Label, "@") {
 				ids = append(ids, a.Label)

@@ -49,7 +49,7 @@ func (all pieces) Dump(_ context.Context, write func(book.Piece) error) error {
 }
 
 // first is the first line of a file.
-const first = `{"tollgate_backup":2,"at":"2026-11-23T10:00:00Z"}`
+const first = `{"tollgate_backup":3,"at":"2026-11-23T10:00:00Z"}`
 
 var at = time.Date(2026, 11, 23, 10, 0, 0, 123456789, time.UTC)
 
@@ -352,9 +352,9 @@ func TestRefusedContent(t *testing.T) {
 		lines []string
 		want  string
 	}{
-		"another version":   {[]string{`{"tollgate_backup":1,"at":"2026-11-23T10:00:00Z"}`, "end"}, "unknown version of the backup: 1; this program reads version 2"},
+		"another version":   {[]string{`{"tollgate_backup":1,"at":"2026-11-23T10:00:00Z"}`, "end"}, "unknown version of the backup: 1; this program reads version 3"},
 		"not a backup":      {[]string{`{"some":"thing"}`}, "no header"},
-		"an unknown header": {[]string{`{"tollgate_backup":2,"at":"2026-11-23T10:00:00Z","x":1}`, "end"}, "no valid header"},
+		"an unknown header": {[]string{`{"tollgate_backup":3,"at":"2026-11-23T10:00:00Z","x":1}`, "end"}, "no valid header"},
 		"no last line":      {[]string{first, row}, "it has no end"},
 		"a wrong number":    {[]string{first, row, `{"rows":2,"sha256":""}`}, "it has 1 rows instead of 2"},
 		"a wrong checksum":  {[]string{first, row, `{"rows":1,"sha256":""}`}, "its checksum is wrong"},

@@ -14,7 +14,7 @@ import "time"
 
 // version is the version of the format. A member or a kind of piece that an
 // older gate would ignore needs a new version.
-const version = 2
+const version = 3
 
 // maxLine is the maximum length of a line, in bytes. The largest account, whose
 // 400 keys have all limits and addresses that a key may have, takes half of it.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
 
@@ -206,13 +207,37 @@ func (r *reader) damaged(what string) error {
 // check refuses a row that no gate can read, or that a restore cannot write: a
 // restore that fails midway leaves a store that gates refuse.
 func check(p book.Piece) error {
+	account, names := "", []string(nil)
+	switch {
+	case p.Document != nil:
+		account = p.Document.ID
+	case p.Count != nil:
+		account, names = p.Count.Account, []string{p.Count.Endpoint, p.Count.Key}
+		if p.Count.Used < 0 || p.Count.Used > maxCount {
+			return fmt.Errorf("invalid count %d", p.Count.Used)
+		}
+	case p.Row != nil:
+		account, names = p.Space.Account, []string{p.Space.Name, p.Row.Key}
+	}
+	if account != "" && !contract.ValidAccount(account) || account == "" && (p.Document != nil || p.Count != nil) {
+		return fmt.Errorf("invalid account %.64q", account)
+	}
+	for _, name := range names {
+		if len(name) > maxText {
+			return fmt.Errorf("a name or a key of more than %d bytes", maxText)
+		}
+	}
 	if p.Document != nil {
-		_, err := book.Decode(p.Document.ID, p.Document.Encode())
+		_, err := book.Decode(account, p.Document.Encode())
 		return err
 	}
 	_, err := p.Value()
 	return err
 }
+
+// A Redis server counts exactly up to maxCount. No engine takes longer keys than a
+// multiple of maxText.
+const maxCount, maxText = 1 << 53, 1024
 
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))

@@ -272,3 +272,21 @@ func TestImportKeysOfOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestImportKeysDryRunOfBatches: a dry run has more lines than one batch, and its
+// results are those of the import.
+func TestImportKeysDryRunOfBatches(t *testing.T) {
+	t.Parallel()
+	_, c := importingKeys(t)
+	lines := []string{controltest.KeyLine("acc_new", controltest.ForeignToken(0), `,"plan":"starter","name":"same"`)}
+	for n := range store.MaxBatch {
+		lines = append(lines, controltest.KeyLine(fmt.Sprint("acc_", n), controltest.ForeignToken(n+1), `,"plan":"starter"`))
+	}
+	lines = append(lines,
+		controltest.KeyLine("acc_new", controltest.ForeignToken(len(lines)), ""),
+		controltest.KeyLine("acc_new", controltest.ForeignToken(len(lines)+1), `,"name":"same"`))
+	dry, real := outcomes(controltest.KeyResults(t, c, true, lines...)), outcomes(controltest.KeyResults(t, c, false, lines...))
+	if !slices.Equal(dry, real) || real[len(real)-2] != "201" || real[len(real)-1] != "409 name_taken" {
+		t.Errorf("a dry run: %v, the import: %v", dry[len(dry)-3:], real[len(real)-3:])
+	}
+}

@@ -95,13 +95,14 @@ func checkKeyLine(with *admin.Session, line api.KeyLine) error {
 }
 
 // draft is a copy of the document of an account, with the keys of the lines
-// before.
+// before. A dry run keeps it for the next batches.
 type draft struct {
-	*book.Account
-	lines []int // of the batch
-	keys  []importedKey
-	plan  *string // of an account to create
-	err   error   // why the account is not created
+	*book.Account // nil before it is read
+	id            string
+	lines         []int // of the batch
+	keys          []importedKey
+	plan          *string // of an account to create
+	err           error   // why the account is not created
 }
 
 // importedKey is the key of a line of the batch.
@@ -112,10 +113,9 @@ type importedKey struct {
 
 // importKeys decides about each line of a batch with drafts. Then it creates the
 // accounts that are missing, and then the keys: a token can only become a key
-// of an account that exists. A dry run only decides, by the tokens of the lines
-// before.
+// of an account that exists. A dry run only decides.
 func importKeys(ctx context.Context, i *imported[api.KeyLine]) {
-	drafts, errs := group(i.batch), make([]error, len(i.batch))
+	drafts, errs := group(i), make([]error, len(i.batch))
 	var deciding errgroup.Group
 	deciding.SetLimit(accountsAtOnce)
 	for _, d := range drafts {
@@ -125,13 +125,14 @@ func importKeys(ctx context.Context, i *imported[api.KeyLine]) {
 		})
 	}
 	_ = deciding.Wait() // no function fails
-	for _, d := range drafts {
-		for _, key := range d.keys {
-			i.planned[string(key.Hash[:])] = d.ID
+	if i.dryRun {
+		for _, d := range drafts {
+			for _, key := range d.keys {
+				i.planned[string(key.Hash[:])] = d.id
+			}
+			d.lines, d.keys = nil, nil
 		}
-	}
-	if !i.dryRun {
-		clear(i.planned)
+	} else {
 		i.createAccounts(ctx, drafts)
 		i.createKeys(ctx, drafts, errs)
 	}
@@ -145,13 +146,18 @@ func importKeys(ctx context.Context, i *imported[api.KeyLine]) {
 }
 
 // group returns the accounts of a batch with their lines.
-func group(batch []batchLine[api.KeyLine]) (drafts []*draft) {
-	byAccount := map[string]*draft{}
-	for n, c := range batch {
-		d := byAccount[c.line.Account]
+func group(i *imported[api.KeyLine]) (drafts []*draft) {
+	if !i.dryRun || i.drafts == nil {
+		i.drafts = map[string]*draft{}
+	}
+	for n, c := range i.batch {
+		d := i.drafts[c.line.Account]
 		if d == nil {
-			d = &draft{Account: &book.Account{Account: store.Account{ID: c.line.Account}}}
-			byAccount[c.line.Account], drafts = d, append(drafts, d)
+			d = &draft{id: c.line.Account}
+			i.drafts[d.id] = d
+		}
+		if len(d.lines) == 0 {
+			drafts = append(drafts, d)
 		}
 		d.lines = append(d.lines, n)
 	}
@@ -164,12 +170,14 @@ const accountsAtOnce = 64
 // decide sets the errors of the lines of an account, nil for those whose key
 // is new.
 func decide(ctx context.Context, i *imported[api.KeyLine], d *draft, errs []error) {
-	a, err := i.Book.Get(ctx, d.ID)
-	if err == nil {
-		d.Account = a
+	var err error
+	if d.Account == nil {
+		if d.Account, err = i.Book.Get(ctx, d.id); errors.Is(err, store.ErrNotFound) {
+			d.Account, err = &book.Account{Account: store.Account{ID: d.id}}, nil
+		}
 	}
 	for _, n := range d.lines {
-		if errs[n] = err; err == nil || errors.Is(err, store.ErrNotFound) {
+		if errs[n] = err; err == nil {
 			errs[n] = addKey(ctx, i, d, n)
 		}
 	}

@@ -126,6 +126,7 @@ type imported[L any] struct {
 	kind       importKind[L]
 	dryRun     bool
 	planned    map[string]string // the accounts of the subjects that a dry run would have made
+	drafts     map[string]*draft // of keys, by account
 	connection *http.ResponseController
 	line       int              // the last one that was read
 	results    []api.LineResult // of the lines that are not in answer

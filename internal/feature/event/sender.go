@@ -205,6 +205,10 @@ func (s *sender) post(ctx context.Context, limit int) (started int) {
 	for i, w := range due {
 		if rows[i].Value == nil || !s.ask(ctx, func(context.Context) error { return book.DecodeRow(rows[i], &w.event) }) {
 			s.drop(w) // another gate has removed it, or it is damaged
+			if rows[i].Value != nil {
+				s.done = append(s.done, book.Write{Row: book.Row{Key: w.key}})
+				s.Count(Dropped, 1)
+			}
 			continue
 		}
 		w.posting = true

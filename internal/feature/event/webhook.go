@@ -110,6 +110,13 @@ func (w *Webhook) Wants(kind string) bool {
 	return w != nil && (len(w.Events) == 0 || slices.Contains(w.Events, kind))
 }
 
+// Close closes the connections of w that no post uses. w can be nil.
+func (w *Webhook) Close() {
+	if w.posts() {
+		w.transport.CloseIdleConnections()
+	}
+}
+
 // posts tells whether w can post: without Check, events wait. w can be nil.
 func (w *Webhook) posts() bool { return w != nil && w.signer != nil }
 

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"net/http"
@@ -113,6 +114,7 @@ func (s *silent) Rooms(ctx context.Context, call store.Call, limits []store.Limi
 	if len(limits) == 0 {
 		return nil
 	}
-	s.err = s.Store.Rooms(ctx, call, limits, rooms)
-	return s.err
+	err := s.Store.Rooms(ctx, call, limits, rooms)
+	s.err = cmp.Or(s.err, err)
+	return err
 }

@@ -44,7 +44,7 @@ func TestFormats(t *testing.T) {
 			}
 			return txn.Set(versionKey, []byte(other))
 		})
-		want := `store has format "` + other + `", want "tollgate 10"`
+		want := `store has format "` + other + `", want "tollgate 11"`
 		if other == "" {
 			want = "store is damaged: its format is missing"
 		}

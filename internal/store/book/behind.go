@@ -129,7 +129,7 @@ func (w *Behind) flushAll() {
 	}
 }
 
-// Close writes what waits.
+// Close writes what waits. Failed gets what waits behind a write that hangs.
 func (w *Behind) Close(ctx context.Context) error {
 	w.mu.Lock()
 	w.closed = true
@@ -137,7 +137,16 @@ func (w *Behind) Close(ctx context.Context) error {
 		w.timer.Stop()
 	}
 	w.mu.Unlock()
-	return w.Flush(ctx, "")
+	err := w.Flush(ctx, "")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for of, p := range w.pending {
+		delete(w.pending, of)
+		if w.size -= p.Size(); w.Failed != nil {
+			w.Failed(nil, p, true)
+		}
+	}
+	return err
 }
 
 // Flush writes what waits for the spaces of an account, or for all if it is

@@ -32,16 +32,20 @@ func newEventValue(key string) any {
 	return nil
 }
 
-// QueuedEvents returns how many events wait for delivery, and when the one that
-// waits longest happened.
+// QueuedEvents returns how many events wait for delivery, at most one above
+// store.MaxQueued, and when the one that waits longest happened.
 func (b *Book) QueuedEvents(ctx context.Context) (number int, oldest time.Time, err error) {
-	found, err := b.Scan(ctx, 2*store.MaxQueued, Range{EventSpace, "q ", "q!"})
-	if err != nil || len(found[0]) == 0 {
+	found, err := b.Scan(ctx, store.MaxQueued+1, Range{EventSpace, "q ", "q!"})
+	if err != nil {
 		return 0, oldest, err
 	}
 	var first store.Event
-	err = DecodeRow(found[0][0], &first)
-	return len(found[0]), first.At, err
+	for _, row := range found[0] {
+		if DecodeRow(row, &first) == nil { // a damaged one is dropped when it is posted
+			break
+		}
+	}
+	return len(found[0]), first.At, nil
 }
 
 // EncodeRow returns the value of a row.

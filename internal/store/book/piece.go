@@ -84,13 +84,13 @@ func newValue(of Space, key string) any {
 		return new(bool)
 	case ofAccount && strings.HasPrefix(key, creditPrefix):
 		return new(Credit)
-	case ofAccount && strings.HasPrefix(key, totalPrefix+" "):
+	case ofAccount && strings.HasPrefix(key, totalPrefix+" ") && strings.Count(key, " ") == 2:
 		return new(int64)
 	case of == movingSpace:
 		return new(time.Time)
 	case of == closedSpace:
 		return new(ClosedAccounts)
-	case of.Account == "" && strings.HasPrefix(of.Name, refusedPrefix):
+	case of.Account == "" && strings.HasPrefix(of.Name, refusedPrefix) && (strings.Count(key, "\x00") == 2 || strings.Count(key, "\x00") == 3):
 		return new(int64)
 	case of == EventSpace:
 		return newEventValue(key)
