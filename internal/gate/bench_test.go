@@ -135,17 +135,6 @@ func reportPerCall(b *testing.B, batches []time.Duration) {
 	b.ReportMetric(float64(spent)/float64(len(batches))/batch/float64(runtime.GOMAXPROCS(0)), "ns/op")
 }
 
-// BenchmarkMemoryQuiet is BenchmarkMemory with 10^4 accounts on one
-// processor. It reports the fastest tenth of the batches: those that
-// neither the garbage collector nor other programs disturb.
-func BenchmarkMemoryQuiet(b *testing.B) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	g, bearers := newMemoryGate(b, 10_000)
-	batches := serveInProcess(b, g, bearers)
-	slices.Sort(batches)
-	b.ReportMetric(float64(batches[len(batches)/10])/batch, "ns/op")
-}
-
 // serveInProcess serves b.N calls in batches and returns the duration of
 // each batch. It gives each processor a part of the batches, so that the
 // processors share the gate only.

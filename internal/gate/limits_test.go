@@ -143,33 +143,6 @@ func TestLongestWaitAnswers(t *testing.T) {
 	}
 }
 
-// TestRefusalIsNotShared: the cached refusal of a plan is not that of an
-// account with an override or of a key with a limit.
-func TestRefusalIsNotShared(t *testing.T) {
-	t.Parallel()
-	w := limited(t)
-	plain := w.account(t, "acc_1")
-	other := w.account(t, "acc_2")
-	w.override(t, "acc_2", override(store.Limit{Endpoint: "convert", Period: store.Day, Max: 2}, 0))
-	w.account(t, "acc_3")
-	restricted := w.key(t, store.Key{ID: "key_own", Account: "acc_3", Name: "own", Limits: []store.Limit{{Endpoint: "convert", Period: store.Day, Max: 3}}})
-	for range 2 {
-		for bearer, want := range map[string]string{
-			plain:      `"limit":5,"of":"account"`,
-			other:      `"limit":2,"of":"account"`,
-			restricted: `"limit":3,"of":"key"`,
-		} {
-			var got *httptest.ResponseRecorder
-			for range 6 {
-				got = w.get(t, convert, bearer)
-			}
-			if got.Code != http.StatusTooManyRequests || !strings.Contains(got.Body.String(), want) {
-				t.Errorf("got %d %s, want %s", got.Code, got.Body, want)
-			}
-		}
-	}
-}
-
 // TestUsageOfLimits: the usage endpoint shows all limits, and those of the
 // calling key.
 func TestUsageOfLimits(t *testing.T) {

@@ -94,21 +94,17 @@ func TestReservedOf(t *testing.T) {
 		key    []store.Limit // of the key of the other call
 		same   bool          // both calls have it
 		target string
-		mode   policy.Mode
 		code   string
 	}{
-		"a key's own limit":              {key: own, same: true, code: "quota_reserved"},
-		"another key's own limit":        {key: own, code: ""},
-		"all":                            {limits: []policy.LimitConfig{{Endpoint: "all", Limit: 4}}, target: convert, code: "quota_reserved"},
-		"all of a month":                 {limits: []policy.LimitConfig{{Endpoint: "all", Period: "month", Limit: 4}}, target: convert, code: "quota_reserved"},
-		"a pace is not given back":       {limits: []policy.LimitConfig{{Endpoint: "all", Period: "hour", Limit: 4}}, code: "rate_limited"},
-		"the longer wait of a pace":      {limits: []policy.LimitConfig{{Endpoint: "rates", Limit: 4, Period: "month"}, {Endpoint: "all", Period: "hour", Limit: 4}}, code: "rate_limited"},
-		"another limit that is used up":  {limits: []policy.LimitConfig{{Endpoint: "all", Limit: 4}, {Endpoint: "convert", Limit: 0, Period: "month"}}, target: convert, code: "quota_exceeded"},
-		"mode shadow passes and records": {limits: []policy.LimitConfig{{Endpoint: "all", Limit: 4}}, mode: policy.Shadow, code: "quota_reserved"},
+		"a key's own limit":             {key: own, same: true, code: "quota_reserved"},
+		"another key's own limit":       {key: own, code: ""},
+		"all":                           {limits: []policy.LimitConfig{{Endpoint: "all", Limit: 4}}, target: convert, code: "quota_reserved"},
+		"a pace is not given back":      {limits: []policy.LimitConfig{{Endpoint: "all", Period: "hour", Limit: 4}}, code: "rate_limited"},
+		"another limit that is used up": {limits: []policy.LimitConfig{{Endpoint: "all", Limit: 4}, {Endpoint: "convert", Limit: 0, Period: "month"}}, target: convert, code: "quota_exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, bearer := reserving(t, func(c *policy.Config) { c.Mode, c.Plans[0].MoreLimits = test.mode, test.limits })
+			w, bearer := reserving(t, func(c *policy.Config) { c.Plans[0].MoreLimits = test.limits })
 			other := w.key(t, store.Key{ID: "key_own", Account: "acc_1", Name: "own", Limits: test.key})
 			if test.same {
 				bearer = other
@@ -126,11 +122,8 @@ func TestReservedOf(t *testing.T) {
 						code = c
 					}
 				}
-				if test.mode == policy.Shadow && len(w.refused) == 1 {
-					code = strings.Fields(w.refused[0])[2]
-				}
 				if code != test.code || code == "" && got.Code != 200 {
-					t.Errorf("got %d %s, refused %v, want %q", got.Code, got.Body, w.refused, test.code)
+					t.Errorf("got %d %s, want %q", got.Code, got.Body, test.code)
 				}
 				return telling(200, map[string]string{"Tollgate-Cost": "1"}, nil)(rw, r)
 			}
@@ -162,26 +155,4 @@ func TestReservedTogether(t *testing.T) {
 		t.Errorf("reported %+v", w.reached)
 	}
 	t.Logf("outcomes %v", w.outcomes)
-}
-
-// TestReservedAboveTheLimit: a limit that an answer has exceeded is at its end,
-// whatever calls in progress give back.
-func TestReservedAboveTheLimit(t *testing.T) {
-	t.Parallel()
-	w, bearer := reserving(t, func(c *policy.Config) {
-		c.Warn = []int{80}
-		c.Plans[0].Limits["rates"] = number(10)
-	})
-	w.next = func(rw http.ResponseWriter, r *http.Request) error { // in progress
-		w.next = telling(200, map[string]string{"Tollgate-Cost": "20"}, nil)
-		w.get(t, rates, bearer)
-		w.gate.Wait()
-		w.next = noUpstream(t)
-		if got := w.get(t, rates, bearer); !strings.Contains(got.Body.String(), "quota_exceeded") || len(w.reached) < 2 {
-			t.Errorf("got %s, and the events %+v, want the end of the limit", got.Body, w.reached)
-		}
-		return telling(200, map[string]string{"Tollgate-Cost": "0"}, nil)(rw, r)
-	}
-	w.get(t, rates, bearer)
-	w.gate.Wait()
 }

@@ -238,17 +238,6 @@ func TestSettleAboveLimit(t *testing.T) {
 	}
 }
 
-// TestReserveAboveLimit: a call is refused if a limit can never hold its
-// reservation.
-func TestReserveAboveLimit(t *testing.T) {
-	t.Parallel()
-	w, bearer := reserving(t, func(c *policy.Config) { c.Plans[0].Limits["rates"] = number(3) })
-	w.next = noUpstream(t)
-	if answer := w.get(t, rates, bearer); answer.Code != http.StatusForbidden || !strings.Contains(answer.Body.String(), `{"message":"The call reserves 4 and can never be admitted: the limit is 3 calls a day to rates.","code":"cost_above_limit"`) {
-		t.Errorf("got %d %s", answer.Code, answer.Body)
-	}
-}
-
 // TestWarnOfSettled: a call warns by what it cost, not by what it reserved.
 func TestWarnOfSettled(t *testing.T) {
 	t.Parallel()

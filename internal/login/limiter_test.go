@@ -9,23 +9,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/login"
 )
 
-func TestAccountWaitsDouble(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, loose)
-	b.fail("192.0.2.1", "a@example.com", 10)
-	for _, wait := range []time.Duration{
-		30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute,
-		15 * time.Minute, 15 * time.Minute, 15 * time.Minute,
-	} {
-		b.refuse("192.0.2.2", "a@example.com", wait)
-		b.pass(wait - 1)
-		b.refuse("192.0.2.2", "a@example.com", 1)
-		b.pass(1)
-		b.fail("192.0.2.3", "A@Example.com ", 1)
-	}
-	b.admit("192.0.2.2", "b@example.com")
-}
-
 func TestLimitsOfTheAttemptApply(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, login.Limits{PerClient: 2, Free: 3, FirstWait: time.Second, MaxWait: 3 * time.Second})
