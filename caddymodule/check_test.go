@@ -170,26 +170,3 @@ func TestCheck(t *testing.T) {
 		t.Errorf("without a gate: got %d, %q", status, complaints)
 	}
 }
-
-// TestWarnsOfLimits: each load warns once of a limit that no call can meet, and of
-// a token_header with the name of a switch.
-func TestWarnsOfLimits(t *testing.T) {
-	s, log := logged(t, "WARN", setup{gate: strings.Replace(usual, "convert 5", "convert 5\nbatch 50", 1) + "\n", port: freePort(t)})
-	if got := log(); strings.Contains(got, "probably has a mistake") {
-		t.Errorf("got %s", got)
-	}
-	seen := len(log())
-	for _, test := range []struct{ gate, want string }{
-		{strings.Replace(s.gate, "ability convert", "ability convert\ncost 100", 1), `The plan \"small\" has the line \"batch 50 day\", which refuses each call to batch (costs 100)`},
-		{s.gate + "token_header off\n", "The option token_header off makes Off the name of the header"},
-	} {
-		s.gate = test.gate
-		if err := s.reload(); err != nil {
-			t.Fatal(err)
-		}
-		if got := log()[seen:]; strings.Count(got, test.want) != 1 || strings.Count(got, "probably has a mistake") != 1 {
-			t.Errorf("got %s", got)
-		}
-		seen = len(log())
-	}
-}

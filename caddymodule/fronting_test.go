@@ -2,14 +2,10 @@ package caddymodule_test
 
 import (
 	"encoding/base64"
-	"strings"
 	"testing"
 
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 	"golang.org/x/crypto/bcrypt"
-
-	"github.com/caddy-tollgate/tollgate/internal/store"
-	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 )
 
 // TestIdentityAfterTheGate: the gate sets http.auth.user.id itself. An error
@@ -50,25 +46,5 @@ func TestIdentityTwice(t *testing.T) {
 	}
 	if used := s.used(t, account, "convert"); used != 1 {
 		t.Errorf("counted %d, want 1: the first pass is refunded", used)
-	}
-}
-
-// TestDisabledIdentity: a user of basic_auth whose account is disabled has sent no token
-// to mistype.
-func TestDisabledIdentity(t *testing.T) {
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := start(t, setup{zone: calmZone(), more: "identity {http.auth.user.id} plan small", before: "basic_auth {\n ann " + string(hash) + "\n }"})
-	if _, err := storetest.PutAccount(t.Context(), s.store(t).Book, store.Account{ID: "ann", Plan: "small", Disabled: true}); err != nil {
-		t.Fatal(err)
-	}
-	basic := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("ann:secret"))
-	for accept, want := range map[string]string{"application/json": `{"message":"The account is disabled or was deleted.","code":"invalid_token"`, "text/html": "The account is disabled or was deleted."} {
-		got := s.ask(t, "GET", convert, "", basic, "Accept: "+accept)
-		if got.status != 401 || !strings.Contains(got.body, want) || strings.Contains(got.body, "mistyped") || !strings.Contains(got.header.Get("Www-Authenticate"), `error="invalid_token"`) {
-			t.Errorf("%s: got %d %s %v", accept, got.status, got.body, got.header)
-		}
 	}
 }

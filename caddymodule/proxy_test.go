@@ -11,41 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 )
-
-// TestWhatTheUpstreamGets is the identity that the gate vouches for, and
-// neither token nor cookie.
-func TestWhatTheUpstreamGets(t *testing.T) {
-	s := start(t, setup{zone: calmZone()})
-	id, bearer := s.account(t, "small", "convert", "nothing", "rates")
-	got := s.ask(t, "GET", convert+"?date=2026-01-02&x=a%20b", "", "Authorization: bEaReR  "+bearer, "Cookie: session=1", "Accept: application/json")
-	if got.status != 200 || got.body != "rates" {
-		t.Fatalf("got %+v", got)
-	}
-	r, _ := s.upstream.last(t)
-	for name, want := range map[string]string{
-		"Tollgate-Account":   id,
-		"Tollgate-Plan":      "small",
-		"Tollgate-Key":       "key_" + id,
-		"Tollgate-Abilities": "convert rates",
-		"Accept":             "application/json",
-		"Authorization":      "",
-		"Cookie":             "",
-	} {
-		if got := r.Header.Values(name); strings.Join(got, "|") != want {
-			t.Errorf("the upstream got %s %q, want %q", name, got, want)
-		}
-	}
-	claims, err := verifier(t, "gate.test").Verify(strings.Join(r.Header.Values("Tollgate-Assertion"), "|"), assertion.Call)
-	if err != nil || claims.Account != id || claims.Plan != "small" || claims.Key != "key_"+id || claims.Abilities != "convert rates" {
-		t.Errorf("the upstream got the assertion %+v, %v", claims, err)
-	}
-	if r.URL.RequestURI() != convert+"?date=2026-01-02&x=a%20b" {
-		t.Errorf("the upstream got %s", r.URL.RequestURI())
-	}
-}
 
 // TestHeadersOfAnswers is what a gated answer carries, whatever the
 // upstream says.
