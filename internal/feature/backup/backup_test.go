@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"net/netip"
 	"os"
@@ -31,7 +30,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
-	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
 	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
@@ -458,48 +456,6 @@ func TestInterruptedDump(t *testing.T) {
 			t.Errorf("%s: the file is accepted", name)
 		}
 	}
-}
-
-// All that a store has can be read again, byte for byte.
-func TestBackupOfStore(t *testing.T) {
-	t.Parallel()
-	engine := memstore.New()
-	storetest.Fill(t, engine)
-	b := book.New(engine, slog.New(slog.DiscardHandler))
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	var out bytes.Buffer
-	if err := backup.Write(context.Background(), &out, time.Now(), b); err != nil {
-		t.Fatal(err)
-	}
-	got, _, err := read(filepath.Join(t.TempDir(), "backup"), out.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := stored(got), stored(storetest.Pieces(t, b)); !slices.Equal(got, want) {
-		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-// stored is what engines keep of pieces, as text.
-func stored(all pieces) (list []string) {
-	for _, p := range all {
-		switch {
-		case p.Document != nil:
-			list = append(list, fmt.Sprintf("%s %q", p.Document.ID, p.Document.Encode()))
-		case p.Count != nil:
-			list = append(list, fmt.Sprintf("%+v", *p.Count))
-		case p.Row != nil:
-			list = append(list, fmt.Sprintf("%+v %q %q %v", p.Space, p.Row.Key, p.Row.Value, p.Row.Expires.UTC()))
-		case p.Entry != nil:
-			list = append(list, fmt.Sprintf("%s %v %q", p.Entry.ID, p.Entry.At.UTC(), p.Entry.Value))
-		}
-	}
-	slices.Sort(list)
-	return list
 }
 
 // TestEachMemberIsInABackup: what engines keep of a type is also in its JSON.

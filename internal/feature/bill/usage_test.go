@@ -10,8 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
-	"github.com/caddy-tollgate/tollgate/internal/store"
-	"github.com/caddy-tollgate/tollgate/internal/store/book"
 )
 
 const usagePath = "/tollgate/accounts/acc_1/usage"
@@ -202,56 +200,5 @@ func TestCountsOfAll(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, page["counts"]); diff != "" || page["next"] != nil {
 		t.Errorf("got %v (-want +got):\n%s", page, diff)
-	}
-}
-
-// TestCreditOfClosed: an account is closed, its id is used again, and each of them can
-// be credited. The export has a row for each.
-func TestCreditOfClosed(t *testing.T) {
-	t.Parallel()
-	g := controltest.NewChecked(t)
-	const path = "/tollgate/accounts/acc_1"
-	export := func(want string) {
-		t.Helper()
-		var got []string
-		for _, row := range g.Must(t, http.StatusOK, "GET", "/tollgate/usage/counts?month=2126-11", "")["counts"].([]any) {
-			row := row.(map[string]any)
-			got = append(got, fmt.Sprint(row["calls"], " ", row["credited"], " ", row["plan"], " ", row["closed"]))
-		}
-		if got := strings.Join(got, ", "); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-	credit := func(body string, want float64) {
-		t.Helper()
-		if made := g.Must(t, http.StatusCreated, "POST", path+"/credits", body); made["credited"] != want {
-			t.Errorf("%s: got %v, want %v", body, made, want)
-		}
-	}
-	g.Account(t, "acc_1", "business")
-	g.Take(t, "convert", 10)
-	g.Must(t, http.StatusNoContent, "DELETE", path, "")
-	credit(`{"endpoint":"convert","calls":2,"id":"one"}`, 2)
-	credit(`{"endpoint":"convert","calls":2,"id":"one"}`, 2)
-	g.Refused(t, http.StatusConflict, "credit_exists", "POST", path+"/credits", `{"endpoint":"convert","calls":3,"id":"one"}`)
-	g.Refused(t, http.StatusBadRequest, "unknown_endpoint", "POST", path+"/credits", `{"endpoint":"other","calls":3}`)
-	g.Refused(t, http.StatusNotFound, "not_found", "DELETE", path+"/usage", "")
-	export("10 2 business true")
-	g.Account(t, "acc_1", "starter") // at the same time by the clock of this gate
-	g.Take(t, "convert", 3)
-	credit(`{"endpoint":"convert","calls":4}`, 4)
-	g.Must(t, http.StatusNoContent, "DELETE", path, "")
-	credit(`{"endpoint":"convert","calls":100}`, 7)
-	export("10 10 business true, 3 3 starter true")
-	var actions []string
-	entries, err := g.Opened().ListEntries(t.Context(), book.EntryFilter{Accounts: []string{"acc_1"}}, store.EntryID{}, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		actions = append(actions, entry.Action)
-	}
-	if got := strings.Join(actions, " "); got != "account.create account.delete usage.credit account.create usage.credit account.delete usage.credit" {
-		t.Errorf("the audit log has %s", got)
 	}
 }

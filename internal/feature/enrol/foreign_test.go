@@ -173,29 +173,6 @@ func TestImportKeysAgain(t *testing.T) {
 	}
 }
 
-// TestImportRevokedLongAgo: a revoked key does not come back when the account
-// has revoked so many others that it is no longer listed.
-func TestImportRevokedLongAgo(t *testing.T) {
-	t.Parallel()
-	g, c := importingKeys(t)
-	ctx, line := t.Context(), controltest.KeyLine("acc_1", controltest.ForeignToken(0), `,"plan":"starter"`)
-	for n := range store.MaxEndedKeys + 1 {
-		controltest.KeyResults(t, c, false, controltest.KeyLine("acc_1", controltest.ForeignToken(n), `,"plan":"starter"`))
-		g.Advance(time.Second)
-		if err := c.RevokeKey(ctx, "acc_1", token.IDOf("acc_1", token.Foreign(controltest.ForeignToken(n)))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if key, err := g.Opened().Key(ctx, "acc_1", token.IDOf("acc_1", token.Foreign(controltest.ForeignToken(0)))); !errors.Is(err, store.ErrNotFound) {
-		t.Fatalf("the store still lists %+v, %v", key, err)
-	}
-	for _, dryRun := range []bool{true, false} {
-		if got := outcomes(controltest.KeyResults(t, c, dryRun, line)); !slices.Equal(got, []string{"200"}) {
-			t.Errorf("a dry run %v: got %v, want 200", dryRun, got)
-		}
-	}
-}
-
 // TestImportKeysMeanwhile: while an import works, another request creates what
 // it is about to create. The account keeps its plan, and the key is skipped.
 func TestImportKeysMeanwhile(t *testing.T) {

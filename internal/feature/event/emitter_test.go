@@ -156,35 +156,6 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// TestFollowedOnce: of several gates, one makes the event of a change, also if
-// the gate that made the change has ended.
-func TestFollowedOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db, got := open(t), new(emitted)
-		var e *event.Emitter
-		for range 3 {
-			e = emitter(t, db, got)
-		}
-		const changes = 1200 // more than are read at once
-		for range changes {
-			record(t, db, changed())
-		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		if n, _, err := db.QueuedEvents(t.Context()); err != nil || n != changes || len(got.get()) != changes {
-			t.Errorf("got %d events, %v, and %d were published; want %d", n, err, len(got.get()), changes)
-		}
-		for range changes {
-			record(t, db, changed())
-		}
-		e.Follow() // makes all at once
-		if n := len(got.get()); n != 2*changes {
-			t.Errorf("%d events were published, want %d", n, 2*changes)
-		}
-	})
-}
-
 // TestLateEventIsNoError: an event that the store takes late, or at the second
 // try, is a warning. One that is lost is an error.
 func TestLateEventIsNoError(t *testing.T) {

@@ -156,25 +156,3 @@ func TestEventsOfGates(t *testing.T) {
 		}
 	}
 }
-
-// TestEvents: an event is added once, and is known also if it does not wait. The
-// first one that waits is the oldest.
-func TestEvents(t *testing.T) {
-	t.Parallel()
-	b := open(t)
-	if n, oldest, err := b.QueuedEvents(t.Context()); err != nil || n != 0 || !oldest.IsZero() {
-		t.Errorf("an empty queue has %d events since %v, %v", n, oldest, err)
-	}
-	silent := anEvent("evt_silent", 1)
-	silent.Queued = false
-	for _, isNew := range []bool{true, false} {
-		for _, e := range []store.Event{silent, anEvent("evt_1", 2), anEvent("evt_2", 3)} {
-			if got, err := b.Add(t.Context(), e); err != nil || got != isNew {
-				t.Errorf("adding %s: got %v, %v, want %v", e.ID, got, err, isNew)
-			}
-		}
-	}
-	if n, oldest, err := b.QueuedEvents(t.Context()); err != nil || n != 2 || !oldest.Equal(today.Add(2*time.Second)) {
-		t.Errorf("got %d events since %v, %v", n, oldest, err)
-	}
-}

@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
-	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/apierror"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -75,6 +75,11 @@ func putAccounts(t *testing.T, g *controltest.Gate, n int) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func isUnavailable(err error) bool {
+	var refused *apierror.Error
+	return errors.As(err, &refused) && refused.Code == "unavailable"
 }
 
 func summaryOf(t *testing.T, c *client.Client) api.Summary {
@@ -164,44 +169,6 @@ func TestSummaryIsKept(t *testing.T) {
 			t.Errorf("%s: got %d accounts of %s", name, got.Accounts, got.At)
 		}
 	}
-}
-
-// TestSummaryReadsNewDays: the next summary has the days of the last one, and does
-// not read them again.
-func TestSummaryReadsNewDays(t *testing.T) {
-	t.Parallel()
-	engine := &countReads{Engine: memstore.New()}
-	g := controltest.Over(t, engine)
-	c := client.InProcess(g.InProcess())
-	putAccounts(t, g, 1)
-	today := g.Policy().Calendar.At(g.Now()).Day
-	for _, day := range []calendar.Day{today - 20, today - 1} {
-		if ok, err := g.Opened().Take(t.Context(), store.Call{Account: "acc_00000", Endpoint: "convert", Day: day, Cost: 7}, nil, nil); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-	}
-	for _, want := range []calendar.Day{today - 29, today - 1} {
-		engine.first.Store(int64(today))
-		g.Advance(time.Hour)
-		s := summaryOf(t, c)
-		if got := calendar.Day(engine.first.Load()); got != want {
-			t.Errorf("the counts were read from %s on, want %s", got, want)
-		}
-		if s.Days[9].Calls["convert"] != 7 || s.Days[28].Calls["convert"] != 7 {
-			t.Errorf("got %+v", s.Days)
-		}
-	}
-}
-
-// countReads is an engine that keeps the first day whose counts were read.
-type countReads struct {
-	book.Engine
-	first atomic.Int64
-}
-
-func (r *countReads) CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.StoredCount, error) {
-	r.first.Store(min(r.first.Load(), int64(first)))
-	return r.Engine.CountsOfAccounts(ctx, accounts, first, last)
 }
 
 // TestSummaryIsMadeOnce: many requests wait for one summary. The deadline of a
