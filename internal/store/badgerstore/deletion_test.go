@@ -204,18 +204,6 @@ func TestSettleDuringCreation(t *testing.T) {
 	wantUsed(t, s, closed, 1+5)
 }
 
-// TestDeletionOfAnUnusedAccount: an account without counts leaves nothing.
-func TestDeletionOfAnUnusedAccount(t *testing.T) {
-	t.Parallel()
-	s := openWith(t, time.Now(), "acc_1")
-	if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
-		t.Fatal(err)
-	}
-	if rows := s.rowsBelow(t, deletedKey("")); len(rows) > 0 {
-		t.Errorf("left are %q", rows)
-	}
-}
-
 // TestRetiringFails: a change that is on the disk does not fail because the counts
 // of a key that the account no longer has cannot be deleted.
 func TestRetiringFails(t *testing.T) {

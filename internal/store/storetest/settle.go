@@ -14,55 +14,6 @@ func (s *suite) settleWith(call store.Call, cost int64) {
 	s.must(s.store.Settle(s.Context(), call, cost))
 }
 
-// settle: a call that is settled counts its cost, and no longer what it took, in
-// the limits of its account and its key. A cost above a limit makes the next call
-// meet it. Paces keep what the call took.
-func (s *suite) settle() {
-	const took, other = 5, 3
-	limits := append(limitList(), ofKey(daily(25)), ofKey(all(monthly(35))), pace(60, store.Hour))
-	maxes := []int64{dayMax, monthMax, allMax - other, allMonthMax - other, 25, 35 - other}
-	for i, cost := range []int64{took, 2, 0, 9, dayMax, dayMax + 1, 1000, 1e15} {
-		id := fmt.Sprint("acc_", i)
-		s.account(id)
-		call := byKey(on(s.call(id, "convert"), s.middleOfMonth()), "key_1")
-		rates := costing(call, other)
-		rates.Endpoint = "rates"
-		s.takeList(rates, nil, true)
-		left := func(used, pace int64) (list []int64) {
-			for _, limit := range maxes {
-				list = append(list, max(0, limit-used))
-			}
-			return append(list, pace)
-		}
-		s.takeList(costing(call, took), limits, true, left(took, 55)...)
-		s.settleWith(costing(call, took), cost)
-		s.takeList(costing(call, 1e15+1), limits, false, left(cost, 55)...)
-		used := cost
-		if used < dayMax {
-			used++
-			s.takeList(call, limits, true, left(used, 54)...)
-		} else {
-			s.takeList(call, limits, false, left(used, 55)...)
-		}
-		check := func() {
-			s.Helper()
-			s.wantUsed(call, used)
-			s.wantUsed(byKey(call, ""), used)
-			s.wantUsed(rates, other)
-			s.wantUsed(byKey(rates, ""), other)
-		}
-		check()
-		s.restart()
-		check()
-		s.settleWith(costing(call, 0), 4) // 0 is 1 also here
-		used += 3
-		check()
-		s.settleWith(costing(byKey(call, ""), 1), 2) // not of the key
-		s.wantUsed(call, used)
-		s.wantUsed(byKey(call, ""), used+1)
-	}
-}
-
 // settleUnderConcurrency: callers with different endpoints, days and costs never
 // exceed one of four limits, while calls are settled with at most what they took.
 // With greater costs as well, each counter is still the sum of what calls have taken

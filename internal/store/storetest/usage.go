@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
@@ -87,41 +86,6 @@ func (s *suite) recentOfDeleted() {
 	s.store.Record(late)
 	late.Handle = 0
 	s.wantRecent("acc_1", s.now, []store.Record{late})
-}
-
-func (s *suite) counts() {
-	s.account("acc_1", "acc_10")
-	take := func(call store.Call, n int64) {
-		for i := range n {
-			s.take(call, 100, i+1, true)
-		}
-	}
-	day := func(endpoint string, ago calendar.Day) store.Call {
-		return store.Call{Account: "acc_1", Endpoint: endpoint, Day: s.today - ago}
-	}
-	take(day("convert", 0), 3)
-	take(day("rates", 0), 1)
-	take(day("convert", 1), 2)
-	take(day("convert", 29), 4)
-	take(day("convert", 30), 5)
-	take(s.call("acc_10", "convert"), 7)
-	take(day("given back", 0), 1)
-	s.must(s.store.Settle(s.Context(), day("given back", 0), 0))
-
-	got, err := s.store.Counts(s.Context(), "acc_1", "", s.today-29, s.today)
-	s.must(err)
-	want := []store.Count{
-		{Day: s.today - 29, Endpoint: "convert", Used: 4},
-		{Day: s.today - 1, Endpoint: "convert", Used: 2},
-		{Day: s.today, Endpoint: "convert", Used: 3},
-		{Day: s.today, Endpoint: "rates", Used: 1},
-	}
-	if !slices.Equal(sorted(got), want) {
-		s.Errorf("counts: got %+v, want %+v", got, want)
-	}
-	if got, err = s.store.Counts(s.Context(), "acc_unknown", "", s.today-29, s.today); err != nil || len(got) != 0 {
-		s.Errorf("counts of an unknown account: got %+v, %v", got, err)
-	}
 }
 
 // check: Check of a working store returns no error and changes no count.

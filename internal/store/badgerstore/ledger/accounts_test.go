@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,50 +22,6 @@ func granted(t *testing.T, l *ledger.Ledger, id string) store.Call {
 		t.Fatal(err)
 	}
 	return store.Call{Account: id, Endpoint: "convert", Day: today, Handle: grant.Handle}
-}
-
-// TestTakeAfterRemoval: a call that was granted to an account which is
-// deleted meanwhile is refused. Calls from before can be given back until another
-// account has the id.
-func TestTakeAfterRemoval(t *testing.T) {
-	t.Parallel()
-	l := ledger.New(newLog())
-	call := granted(t, l, "acc_1")
-	wantTake(t, l, call, 9, 1, true)
-	wantTake(t, l, call, 9, 2, true)
-	wantNone := func(when string, call store.Call) {
-		t.Helper()
-		if used, admitted, err := takeOne(l, call, 9); used != 0 || admitted || !errors.Is(err, store.ErrNoGrant) {
-			t.Errorf("%s: got %d, %v, %v", when, used, admitted, err)
-		}
-	}
-	l.RemoveAccount("acc_1")
-	if err := l.Settle(call, 0); err != nil {
-		t.Fatal(err)
-	}
-	l.Counts(today, []string{"acc_1"}, func(_ int, c store.Count) {
-		if c.Used != 1 {
-			t.Errorf("after giving back a call of a removed account %d are left, want 1", c.Used)
-		}
-	})
-	if err := reset(l); err != nil { // to make room for another account
-		t.Fatal(err)
-	}
-	if err := l.Settle(call, 9); err != nil {
-		t.Errorf("settling a call of a removed account: %v", err)
-	}
-	wantNone("of a removed account", call)
-	wantNone("of a removed account, without the handle", callOf(1))
-	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
-	wantNone("of the account before", call)
-	wantTake(t, l, callOf(1), 9, 1, true)
-	for _, cost := range []int64{0, 9} {
-		if err := l.Settle(call, cost); err != nil {
-			t.Errorf("settling a call of the account before: %v", err)
-		}
-	}
-	wantTake(t, l, callOf(1), 9, 2, true)
-	wantTake(t, l, granted(t, l, "acc_1"), 9, 3, true)
 }
 
 // TestRemovalWaits: a call that is under way when its account is deleted

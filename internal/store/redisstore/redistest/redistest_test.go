@@ -13,6 +13,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/store/redisstore/redistest"
 )
 
+// later is the longest wait for what must come.
+const later = 20 * time.Second
+
 // must sends one command as an administrator.
 func must(t *testing.T, server *redistest.Server, command ...string) any {
 	t.Helper()
@@ -27,48 +30,6 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestPause(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := dial(t, server.Addr())
-	client.send(t, "INCR n")
-	client.want(t, ":1")
-	check(t, server.Pause())
-	client.send(t, "INCR n")
-	client.wantSilence(t)
-	check(t, server.Resume())
-	client.want(t, ":2")
-	check(t, server.Pause())
-	check(t, server.Stop())
-}
-
-func TestRestart(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name   string
-		config []string
-		end    func(*redistest.Server) error
-		want   any
-	}{
-		{"memory, killed", nil, (*redistest.Server).Kill, nil},
-		{"file, killed", []string{"appendonly yes", "appendfsync always"}, (*redistest.Server).Kill, "1"},
-		{"file, stopped", []string{"appendonly yes"}, (*redistest.Server).Stop, "1"},
-		{"file, running", []string{"appendonly yes"}, func(*redistest.Server) error { return nil }, "1"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t, test.config...)
-			address := server.Addr()
-			must(t, server, "SET", "key", "1")
-			check(t, test.end(server))
-			check(t, server.Restart())
-			if got := must(t, server, "GET", "key"); got != test.want || server.Addr() != address {
-				t.Errorf("key %v at %s, want %v at %s", got, server.Addr(), test.want, address)
-			}
-		})
 	}
 }
 
