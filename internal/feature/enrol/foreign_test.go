@@ -210,46 +210,6 @@ func TestImportKeysMeanwhile(t *testing.T) {
 	}
 }
 
-// TestImportKeysOfOthers: a token of a live key is refused for another account,
-// also if the account of the key is disabled. Once the key is revoked, the token
-// moves, and nothing that happens to the old key or its account ends the new one.
-func TestImportKeysOfOthers(t *testing.T) {
-	t.Parallel()
-	g, c := importingKeys(t)
-	ctx := t.Context()
-	hash := token.Foreign(controltest.ForeignToken(1))
-	old, moved := token.IDOf("acc_1", hash), token.IDOf("acc_2", hash)
-	want := func(account, outcome string) {
-		t.Helper()
-		if got := outcomes(controltest.KeyResults(t, c, false, controltest.KeyLine(account, controltest.ForeignToken(1), `,"plan":"starter"`))); got[0] != outcome {
-			t.Errorf("%s: got %s, want %s", account, got[0], outcome)
-		}
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	want("acc_1", "201")
-	want("acc_2", "409 token_taken")
-	_, err := c.PutAccount(ctx, "acc_1", api.AccountChange{Disabled: new(true)})
-	must(err)
-	want("acc_2", "409 token_taken")
-	must(c.RevokeKey(ctx, "acc_1", old))
-	want("acc_2", "201")
-	want("acc_1", "200") // the revoked key
-	for _, end := range []func() error{
-		func() error { return c.RevokeKey(ctx, "acc_1", old) },
-		func() error { return c.DeleteAccount(ctx, "acc_1") },
-	} {
-		must(end())
-		if grant, err := g.Opened().Grant(ctx, hash, g.Now()); err != nil || grant.Account != "acc_2" || grant.Key != moved {
-			t.Errorf("got %+v, %v", grant, err)
-		}
-	}
-}
-
 // TestImportKeysDryRunOfBatches: a dry run has more lines than one batch, and its
 // results are those of the import.
 func TestImportKeysDryRunOfBatches(t *testing.T) {
