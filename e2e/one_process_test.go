@@ -115,3 +115,8 @@ func (r reload) load(t *testing.T, s *stack.Stack) {
 		t.Errorf("the page to sign up answers %d %.300s, want %d", response.StatusCode, text, r.signUp)
 	}
 }
+
+// login logs in as ada@example.com.
+func login(s *stack.Stack) (*http.Response, string, error) {
+	return s.TryCall("POST", "/api/login", "", strings.NewReader(credentials))
+}

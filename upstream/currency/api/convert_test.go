@@ -172,36 +172,3 @@ var (
 		return digits[:len(digits)-point] + "." + digits[len(digits)-point:]
 	})
 )
-
-// TestRatesAgree: every endpoint has the same rate.
-func TestRatesAgree(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	rapid.Check(t, func(rt *rapid.T) {
-		rate := func(from, to string) string {
-			var c conversion
-			s.send(request(http.MethodGet, "/api/convert/"+from+"/1/"+to)).decode(t, &c)
-			return string(c.Rate)
-		}
-		a, b := anyCode.Draw(rt, "a"), anyCode.Draw(rt, "b")
-		var table struct {
-			Date  string                    `json:"date"`
-			Rates map[string]jsontext.Value `json:"rates"`
-		}
-		strip := struct {
-			Rates []struct {
-				Date string         `json:"date"`
-				Rate jsontext.Value `json:"rate"`
-			} `json:"rates"`
-		}{}
-		got := rate(a, b)
-		s.send(request(http.MethodGet, "/api/rates/"+a)).decode(t, &table)
-		if string(table.Rates[b]) != got || string(table.Rates[a]) != "1" {
-			rt.Fatalf("rates of %s say %s for %s, convert says %s", a, table.Rates[b], b, got)
-		}
-		s.send(request(http.MethodGet, "/api/history/"+a+"/"+b)).decode(t, &strip)
-		if last := strip.Rates[len(strip.Rates)-1]; string(last.Rate) != got || last.Date != table.Date {
-			rt.Fatalf("history of %s in %s ends with %s, convert says %s", a, b, last.Rate, got)
-		}
-	})
-}

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-
-	"github.com/caddy-tollgate/tollgate/upstream/currency/rates"
 )
 
 // TestCurrencies: what is listed can be converted, and what can be
@@ -51,32 +49,5 @@ func TestCurrencies(t *testing.T) {
 	}
 	if gold := list.Currencies[7]; gold.MinorUnit != nil {
 		t.Errorf("gold has %d decimals, want null", *gold.MinorUnit)
-	}
-}
-
-// TestIndicative asks for everything the indicative rates have, so that no
-// currency of the real table falls out of what the document promises.
-func TestIndicative(t *testing.T) {
-	t.Parallel()
-	indicative, err := rates.Indicative()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := serveWith(t, indicative)
-	var list struct {
-		Date       string `json:"date"`
-		Currencies []struct {
-			Code string `json:"code"`
-		} `json:"currencies"`
-	}
-	s.get(t, "/api/currencies").decode(t, &list)
-	if len(list.Currencies) < 120 {
-		t.Errorf("got %d currencies, want 120 or more", len(list.Currencies))
-	}
-	for _, listed := range list.Currencies {
-		target := "/api/history/" + listed.Code + "/EUR"
-		if a := s.get(t, target); a.status != http.StatusOK {
-			t.Errorf("%s: %d %s", target, a.status, a.body)
-		}
 	}
 }

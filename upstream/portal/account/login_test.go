@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,28 +13,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/gatetest"
 )
-
-func TestLogin(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add(t, "ada@example.com", "starter")
-	var asked atomic.Int64
-	w.gate.Fail(&gatetest.Fault{Hits: func(*http.Request) bool { asked.Add(1); return false }})
-	token, err := w.Login(t.Context(), " Ada@Example.com", password)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := asked.Load(); n != 1 {
-		t.Errorf("the gate was asked %d times, want once", n)
-	}
-	w.gate.Fail(nil)
-	if !strings.HasPrefix(token.Secret, "tgl_") || token.Lifetime != 24*time.Hour {
-		t.Errorf("got a token of %d bytes for %v, want a login token for 24h", len(token.Secret), token.Lifetime)
-	}
-	if got := w.logins(t, a.ID); got != 1 {
-		t.Errorf("%d logins live, want 1", got)
-	}
-}
 
 // Threat: the answer reveals whether an address has an account, or that a
 // password was right, by its content or by the work that it took.

@@ -102,27 +102,6 @@ func code(err error) string {
 	return ""
 }
 
-func TestAdd(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add(t, "ada@example.com", "starter")
-	if !a.CreatedAt.Equal(now) || !a.UpdatedAt.Equal(now) {
-		t.Errorf("got times %v and %v, want %v", a.CreatedAt, a.UpdatedAt, now)
-	}
-	got, err := w.gate.Client.Account(t.Context(), a.ID)
-	if err != nil || got.Plan != "starter" || got.Disabled {
-		t.Errorf("at the gate: got %+v, %v; want plan starter", got, err)
-	}
-	for name, find := range map[string]func() (account.Identity, error){
-		"Find":     func() (account.Identity, error) { return w.Find(t.Context(), "ada@example.com") },
-		"Identify": func() (account.Identity, error) { return w.Identify(t.Context(), a.ID) },
-	} {
-		if got, err := find(); err != nil || got.Account != a {
-			t.Errorf("%s: got %+v, %v; want %+v", name, got, err, a)
-		}
-	}
-}
-
 func TestAddRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -219,25 +198,6 @@ func TestSetPassword(t *testing.T) {
 		if !errors.Is(err, account.ErrPassword) {
 			t.Errorf("short password, %s: got %v", name, err)
 		}
-	}
-}
-
-func TestDelete(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	ctx := t.Context()
-	a := w.add(t, "ada@example.com", "starter")
-	if err := w.Delete(ctx, a.ID); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.atGate(t); len(got) != 0 || w.stored(t) != 0 {
-		t.Errorf("the gate knows %v, %d stored; want none", got, w.stored(t))
-	}
-	if _, err := w.Login(ctx, "ada@example.com", password); !errors.Is(err, account.ErrCredentials) {
-		t.Errorf("login: got %v", err)
-	}
-	if b := w.add(t, "ada@example.com", "starter"); b.ID == a.ID {
-		t.Errorf("the new account has the old one's id %s", b.ID)
 	}
 }
 

@@ -187,26 +187,3 @@ func TestEditKeyAfterDowngrade(t *testing.T) {
 		}
 	}
 }
-
-// An account with overrides sees the limits that apply to it.
-func TestUsageWithOverrides(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add("ada@example.com", "starter")
-	for period, limit := range map[string]*int64{"day": nil, "month": new(int64(25)), "second": new(int64(3))} {
-		if _, err := w.gate.Client.SetLimit(t.Context(), a.ID, "convert", period, api.OverrideRequest{Limit: limit}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := w.gate.Client.SetLimit(t.Context(), a.ID, api.All, "month", api.OverrideRequest{Limit: new(int64(0))}); err != nil {
-		t.Fatal(err)
-	}
-	got := w.person().signIn("ada@example.com").get("/usage")
-	now := time.Now().UTC()
-	reset := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
-	got.has(t, http.StatusOK, "This month", "<strong>0</strong> of 25 used", "<strong>25</strong> left", "<strong>convert</strong>: at most 3 a second",
-		"Closed", "no calls are admitted", reset.Format(time.RFC3339))
-	if strings.Contains(got.body, "of 0 used") || strings.Contains(got.body, "Used up") || strings.Contains(got.body, "Unlimited") {
-		t.Errorf("shows a limit that is not in force: %s", got.body)
-	}
-}

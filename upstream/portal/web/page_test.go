@@ -17,51 +17,6 @@ import (
 
 var token = regexp.MustCompile(`tgk_[0-9A-Za-z]{49}`)
 
-// A key from its making to its end.
-func TestKeyLife(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add("ada@example.com", "business")
-	ada := w.person().signIn("ada@example.com")
-	ada.get("/settings/keys").has(t, http.StatusOK, "No keys yet")
-	ada.get("/settings/keys/new").has(t, http.StatusOK, `value="convert" checked`, `value="rates" checked`)
-
-	made := ada.post("/settings/keys/new", "name", "  shop backend ", "ability", "rates", "life", "30")
-	made.has(t, http.StatusOK, "shop backend is ready", "curl &#34;http://localhost:8080/api/rates/EUR&#34;", "in 30 days")
-	first := token.FindString(made.body)
-	if first == "" || strings.Count(made.body, first) != 2 {
-		t.Errorf("the token must be there alone and in a command: %s", made.body)
-	}
-	keys, err := w.gate.Client.Keys(t.Context(), a.ID, client.KeyFilter{})
-	if err != nil || len(keys) != 1 || keys[0].Name != "shop backend" || !slices.Equal(keys[0].Abilities, []string{"rates"}) {
-		t.Fatalf("got %+v, %v", keys, err)
-	}
-	page := "/settings/keys/" + keys[0].ID
-	for _, target := range []string{"/settings/keys", page, page + "/rotate", page + "/revoke"} {
-		got := ada.get(target)
-		got.has(t, http.StatusOK, "shop backend", "tgk_…"+first[len(first)-4:])
-		if token.MatchString(got.body) {
-			t.Errorf("%s shows a token", target)
-		}
-	}
-	rotated := ada.post(page+"/rotate", "overlap", "24")
-	rotated.has(t, http.StatusOK, "shop backend has a new token")
-	if second := token.FindString(rotated.body); second == "" || second == first {
-		t.Errorf("got token %q after %q", second, first)
-	}
-	ada.get("/settings/keys").has(t, http.StatusOK, "Expires soon", "in 23 hours", "Active", "Replaced by")
-	if got := ada.post(page + "/revoke"); got.location != "/settings/keys?done=revoked" {
-		t.Errorf("got %d to %q", got.status, got.location)
-	}
-	ada.get("/settings/keys?done=revoked").has(t, http.StatusOK, "The key is revoked.")
-	ada.get("/settings/keys?revoked=1").has(t, http.StatusOK, "Revoked </span><time", "Active")
-	ada.get(page).has(t, http.StatusOK, "<dt>Revoked</dt>", time.Now().UTC().Format("2 Jan 2006")+"</time>", "Replaced by")
-	ada.get(page+"/rotate").has(t, http.StatusNotFound)
-	if got := w.keys(a.ID); len(got) != 1 {
-		t.Errorf("keys are %v, want the rotated one", got)
-	}
-}
-
 // What a form may get wrong is said beside the field, and nothing is
 // made.
 func TestKeyMistakes(t *testing.T) {
@@ -195,16 +150,6 @@ func TestAssets(t *testing.T) {
 			t.Errorf("an older address of %s: got %d %v", path, old.status, old.header)
 		}
 	}
-}
-
-// The clock of the pages is the gate's zone.
-func TestUsagePage(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.add("ada@example.com", "starter")
-	ada := w.person().signIn("ada@example.com")
-	ada.get("/usage").has(t, http.StatusOK, "<strong>0</strong> of 1,000 used", "<strong>1,000</strong> left", "00:00", "(UTC)",
-		"Create a key in", `<meta http-equiv="refresh" content="60; url=/usage?background=1">`, "No calls in the last 30 days.")
 }
 
 // An account that the gate does not know yet has the whole of plan free

@@ -142,27 +142,6 @@ func want(t *testing.T, p *ecb.Provider, day, code, rate, source string) {
 	}
 }
 
-func TestRefresh(t *testing.T) {
-	t.Parallel()
-	b := newBank(t)
-	p := open(t, b.options(t))
-	want(t, p, "2026-04-13", "USD", "1.16", "indicative")
-	before := p.Current().Version()
-
-	refresh(t, p)
-	want(t, p, "2026-04-13", "USD", "1.1684", "ECB")
-	want(t, p, "2026-04-13", "KES", "151.2", "indicative")
-	want(t, p, "2025-12-31", "BGN", "1.9558", "ECB")
-	status := p.Status()
-	if !status.Live || status.Newest.String() != "2026-04-13" || status.Days != 12 || status.Err != nil ||
-		!status.FetchedAt.Equal(evening) || !status.CheckedAt.Equal(evening) {
-		t.Errorf("got %+v", status)
-	}
-	if p.Current().Version() == before {
-		t.Error("the version did not change with the rates")
-	}
-}
-
 // The history is fetched once; after that the daily file, and that only if
 // it changed.
 func TestRefreshIsFrugal(t *testing.T) {
