@@ -105,7 +105,7 @@ func code(err error) string {
 func TestAddRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.add(t, "ada@example.com", "starter")
+	ada := w.add(t, "ada@example.com", "starter")
 	before := w.atGate(t)
 
 	_, err := w.Add(t.Context(), "ada@example.com", password, "business")
@@ -120,8 +120,41 @@ func TestAddRefuses(t *testing.T) {
 	if code(err) != "unknown_plan" || errors.Is(err, account.ErrGate) {
 		t.Errorf("unknown plan: got %v", err)
 	}
+	if got, err := w.Find(t.Context(), "ada@example.com"); err != nil || got.Account != ada {
+		t.Errorf("got %+v, %v; want %+v", got, err, ada)
+	}
 	if got := w.atGate(t); !slices.Equal(got, before) || w.stored(t) != 1 {
 		t.Errorf("the gate knows %v, want %v; %d stored, want 1", got, before, w.stored(t))
+	}
+}
+
+func TestSetPlanAndDisabled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add(t, "ada@example.com", "starter")
+	ctx := t.Context()
+	if err := errors.Join(w.Set(ctx, a.ID, api.AccountChange{Plan: new("business")}), w.Set(ctx, a.ID, api.AccountChange{Disabled: new(true)})); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.gate.Client.Account(ctx, a.ID)
+	if err != nil || got.Plan != "business" || !got.Disabled {
+		t.Errorf("got %+v, %v; want business, disabled", got, err)
+	}
+	if err := w.Set(ctx, a.ID, api.AccountChange{Plan: new("platinum")}); code(err) != "unknown_plan" {
+		t.Errorf("unknown plan: got %v", err)
+	}
+	before := w.atGate(t)
+	for name, err := range map[string]error{
+		"SetPlan":     w.Set(ctx, "acc_none", api.AccountChange{Plan: new("starter")}),
+		"SetDisabled": w.Set(ctx, "acc_none", api.AccountChange{Disabled: new(true)}),
+		"Delete":      w.Delete(ctx, "acc_none"),
+	} {
+		if !errors.Is(err, account.ErrNotFound) {
+			t.Errorf("%s of an unknown account: got %v", name, err)
+		}
+	}
+	if got := w.atGate(t); !slices.Equal(got, before) {
+		t.Errorf("the gate knows %v, want %v", got, before)
 	}
 }
 
