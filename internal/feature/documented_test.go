@@ -148,3 +148,27 @@ func TestNumbersOfTheDocument(t *testing.T) {
 		}
 	}
 }
+
+// TestEachOperationNeedsTheSecret asks for each operation of the document without
+// the secret. Those that need none or another one say so there.
+func TestEachOperationNeedsTheSecret(t *testing.T) {
+	t.Parallel()
+	g := controltest.NewChecked(t)
+	asked := 0
+	for path, item := range controltest.DocumentOf(t, g.Handled).Paths.Map() {
+		for method, operation := range item.Operations() {
+			if operation.Security != nil {
+				continue
+			}
+			asked++
+			w := httptest.NewRecorder()
+			g.Handled.ServeHTTP(w, httptest.NewRequest(method, strings.NewReplacer("{", "", "}", "").Replace(path), nil))
+			if w.Code != http.StatusUnauthorized {
+				t.Errorf("%s %s: got %d", method, path, w.Code)
+			}
+		}
+	}
+	if asked < 30 {
+		t.Errorf("asked for %d operations", asked)
+	}
+}
