@@ -300,7 +300,7 @@ func (a *App) openStore() error {
 		}
 		return nil
 	}
-	open, err := pool.Join(a.opener, newEmitter)
+	open, err := pool.Join(a.opener, attach)
 	a.use(open)
 	return err
 }

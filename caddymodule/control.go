@@ -95,7 +95,7 @@ func (b controlBackend) Watched() (webhook, backup bool) {
 // Follow implements admin.Backend.
 func (b controlBackend) Follow() {
 	if s := b.store.Load(); s != nil {
-		s.Emitter.Follow()
+		s.Events.Follow()
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/feature/check"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/feature/refused"
 	"github.com/caddy-tollgate/tollgate/internal/metrics"
+	"github.com/caddy-tollgate/tollgate/internal/outage"
 	"github.com/caddy-tollgate/tollgate/internal/pool"
 	"github.com/caddy-tollgate/tollgate/internal/site"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
@@ -36,10 +38,14 @@ func (a *App) provisionEvents(ctx caddy.Context) error {
 	}))
 }
 
-// newEmitter returns the Emitter of an open store. It outlives configurations,
-// and passes new events to the one in force.
-func newEmitter(of *book.Book) *event.Emitter {
-	return event.NewEmitter(event.EmitterOptions{
+// attach returns what makes the events of an open store, and counts refused calls.
+// Both outlive configurations; events are passed to the one in force.
+func attach(of *book.Book) (kept pool.Attached) {
+	kept.Refused = refused.NewRefused(refused.Options{
+		Engine: of.Engine, Dropped: func(calls int64) { metrics.RefusedDropped.Add(float64(calls)) },
+		Logger: outage.Logger(pool.ProcessLog("tollgate.report")),
+	})
+	kept.Events = event.NewEmitter(event.EmitterOptions{
 		Queue: event.NewQueue(of), Count: metrics.CountDelivery, Logger: pool.ProcessLog("tollgate.event"),
 		Webhook: func() *event.Webhook {
 			if app := current(); app != nil {
@@ -53,6 +59,7 @@ func newEmitter(of *book.Book) *event.Emitter {
 			}
 		},
 	})
+	return kept
 }
 
 // onStart is a handler of Caddy's event "started".

@@ -10,7 +10,7 @@ import (
 func (a *App) Policy() *policy.Policy                 { return a.policy }
 func (a *App) Limiter() (*login.Limiter, error)       { return a.limiter() }
 func (a *App) FlushReports(ctx context.Context) error { return a.flushReports(ctx) }
-func (a *App) Follow()                                { a.store.Load().Emitter.Follow() }
+func (a *App) Follow()                                { a.store.Load().Events.Follow() }
 
 // Findings is what caddy tollgate check finds in a file without the accounts.
 func Findings(file string) ([]string, error) {

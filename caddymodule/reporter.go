@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"context"
 
-	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/metrics"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
@@ -31,7 +30,7 @@ func (r reporter) Refused(account string, endpoint *policy.Endpoint, code string
 func (r reporter) Reached(quota store.Quota) {
 	quota.Oldest = r.policy.Names.Endpoints.Oldest(quota.Endpoint)
 	if s := r.store.Load(); s != nil {
-		s.Emitter.Reached(event.Quota(quota))
+		s.Events.Reached(quota)
 	}
 }
 

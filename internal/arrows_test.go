@@ -83,6 +83,19 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
+// TestFeaturesCanBeLeftOut checks the packages that import a feature: the list, the
+// modules, and the commands that read a configuration.
+func TestFeaturesCanBeLeftOut(t *testing.T) {
+	t.Parallel()
+	for name, imports := range list(t, "Imports") {
+		for _, path := range imports {
+			if strings.HasPrefix(path, "internal/feature/") && !matches(name, []string{"internal/feature", "caddymodule"}) {
+				t.Errorf("%s imports %s", name, path)
+			}
+		}
+	}
+}
+
 // TestOnlyModulesUseCaddy checks the packages that import Caddy.
 func TestOnlyModulesUseCaddy(t *testing.T) {
 	t.Parallel()

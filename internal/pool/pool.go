@@ -16,10 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/internal/admin/health"
-	"github.com/caddy-tollgate/tollgate/internal/feature/event"
-	"github.com/caddy-tollgate/tollgate/internal/feature/refused"
 	"github.com/caddy-tollgate/tollgate/internal/login"
-	"github.com/caddy-tollgate/tollgate/internal/metrics"
 	"github.com/caddy-tollgate/tollgate/internal/outage"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
@@ -96,15 +93,28 @@ func exitUnclosed(context.Context) {
 	}
 }
 
+// Attached is what capabilities keep as long as a store is open.
+type Attached struct {
+	Events interface {
+		Follow() // makes the events of the entries that are new in the audit log
+		Reached(store.Quota)
+		Close()
+	}
+	Refused interface {
+		Add(store.Refused)
+		Flush(context.Context) error
+		Close()
+	}
+}
+
 // Store is an open store with all that outlives a configuration.
 type Store struct {
 	Backend
 
-	Book    *book.Book
-	Clock   store.Clock
-	Health  *health.Monitor
-	Refused *refused.Refused
-	Emitter *event.Emitter
+	Book   *book.Book
+	Clock  store.Clock
+	Health *health.Monitor
+	Attached
 	// Closing ends before the store is closed.
 	Closing context.Context
 
@@ -123,8 +133,8 @@ func (LocalClock) Since(t time.Time) time.Duration { return time.Since(t) }
 
 // Join makes a configuration a user of a store until it calls Leave. It opens the
 // store if no other configuration has it open. Caddy loads one at a time.
-func Join(opener Opener, emitter newEmitter) (*Store, error) {
-	return join(opener, func() (caddy.Destructor, error) { return open(opener, emitter) })
+func Join(opener Opener, attach func(*book.Book) Attached) (*Store, error) {
+	return join(opener, func() (caddy.Destructor, error) { return open(opener, attach) })
 }
 
 // JoinOpen is Join for a store that is open already. It returns nil for another.
@@ -154,10 +164,8 @@ func (s *Store) Leave() error {
 // HasSettings tells whether the store was opened with the settings of an opener.
 func (s *Store) HasSettings(of Opener) bool { return s.settings == of.Settings() }
 
-type newEmitter = func(*book.Book) *event.Emitter
-
 // open opens a store that is not open yet.
-func open(opener Opener, emitter newEmitter) (*Store, error) {
+func open(opener Opener, attach func(*book.Book) Attached) (*Store, error) {
 	key := opener.Key()
 	if err := closeUnclosed(key); err != nil {
 		return nil, fmt.Errorf("opening store: it is still open and cannot be closed: %w", err)
@@ -176,11 +184,7 @@ func open(opener Opener, emitter newEmitter) (*Store, error) {
 	}
 	s.Book = book.New(s.Engine, outage.Logger(ProcessLog("tollgate.store")))
 	s.Health = health.New(s.Engine.Check, ProcessLog("tollgate.health"))
-	s.Emitter = emitter(s.Book)
-	s.Refused = refused.NewRefused(refused.Options{
-		Engine: s.Engine, Dropped: func(calls int64) { metrics.RefusedDropped.Add(float64(calls)) },
-		Logger: outage.Logger(ProcessLog("tollgate.report")),
-	})
+	s.Attached = attach(s.Book)
 	go s.finishCredits()
 	return s, nil
 }
@@ -212,7 +216,7 @@ func (s *Store) Destruct() error {
 	s.end()
 	var err error
 	if s.Book != nil {
-		s.Emitter.Close()
+		s.Events.Close()
 		s.Refused.Close()
 		err = s.Book.Close()
 	}

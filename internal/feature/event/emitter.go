@@ -108,7 +108,8 @@ func (e *Emitter) run(ctx context.Context) {
 
 // Reached stores the event of a quota in the background, unless it is known to
 // be stored. The caller does not wait. If too many wait, the oldest is dropped.
-func (e *Emitter) Reached(q Quota) {
+func (e *Emitter) Reached(reached store.Quota) {
+	q := Quota(reached)
 	k := q.key()
 	if _, found := e.known.Get(k); found {
 		return

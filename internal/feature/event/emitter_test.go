@@ -86,7 +86,7 @@ func TestStoreFails(t *testing.T) {
 				db := over(t, engine)
 				e := emitter(t, db, got)
 				for range 3 {
-					e.Reached(quota("acc_1", 80))
+					e.Reached(store.Quota(quota("acc_1", 80)))
 				}
 				record(t, db, changed())
 				e.Follow()
@@ -178,7 +178,7 @@ func TestLateEventIsNoError(t *testing.T) {
 				e := event.NewEmitter(event.EmitterOptions{
 					Queue: over(t, engine), Webhook: func() *event.Webhook { return nil }, Emit: new(emitted).add, Count: new(counts).add, Logger: zap.New(core),
 				})
-				e.Reached(quota("acc_1", 80))
+				e.Reached(store.Quota(quota("acc_1", 80)))
 				time.Sleep(time.Minute)
 				e.Close()
 				worst := zap.DebugLevel
@@ -201,11 +201,11 @@ func TestTooManyWait(t *testing.T) {
 		engine, c := newShaky(always), new(counts)
 		db := over(t, engine)
 		e := emitterWith(t, db, new(emitted), c, zap.NewNop())
-		e.Reached(quota("first", 80))
+		e.Reached(store.Quota(quota("first", 80)))
 		synctest.Wait() // it is being stored
 		const reached = store.MaxQueued + 2
 		for i := range reached {
-			e.Reached(quota(fmt.Sprint("acc_", i), 80))
+			e.Reached(store.Quota(quota(fmt.Sprint("acc_", i), 80)))
 		}
 		if c.get(event.Dropped) != 2 {
 			t.Errorf("%d events were dropped, want 2", c.get(event.Dropped))
@@ -241,7 +241,7 @@ func TestClose(t *testing.T) {
 				db := over(t, engine)
 				e := emitterWith(t, db, new(emitted), count, zap.NewNop())
 				for i := range waiting {
-					e.Reached(quota("acc_"+strings.Repeat("x", i), 80))
+					e.Reached(store.Quota(quota("acc_"+strings.Repeat("x", i), 80)))
 				}
 				record(t, db, changed())
 				time.Sleep(1500 * time.Millisecond)

@@ -134,7 +134,7 @@ func TestOnce(t *testing.T) {
 			e := emitter(t, db, got)
 			for range 5 {
 				for _, q := range quotas {
-					go e.Reached(q)
+					go e.Reached(store.Quota(q))
 				}
 			}
 			synctest.Wait()
@@ -153,7 +153,7 @@ func TestID(t *testing.T) {
 			Account: "acc_1", Plan: "starter", Endpoint: "convert", Period: store.Day, Limit: 10, Used: 10,
 			Start: time.Unix(1_790_000_000, 0), End: time.Unix(1_790_086_400, 0).UTC(), At: time.Unix(1_790_000_100, 0),
 		}
-		emitter(t, db, new(emitted)).Reached(q)
+		emitter(t, db, new(emitted)).Reached(store.Quota(q))
 		synctest.Wait()
 		list := queued(t, db)
 		if len(list) != 1 {

@@ -37,7 +37,7 @@ func TestHungStoreHoldsNoCall(t *testing.T) {
 		e := emitter(t, over(t, h), new(emitted))
 		began := time.Now()
 		for range 1000 {
-			e.Reached(quota("acc_1", 80))
+			e.Reached(store.Quota(quota("acc_1", 80)))
 		}
 		if waited := time.Since(began); waited > 0 {
 			t.Errorf("1000 calls waited %s", waited)

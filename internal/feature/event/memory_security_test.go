@@ -49,7 +49,7 @@ func TestEventsAreBounded(t *testing.T) {
 	heaptest.Holds(t, "events that wait", 16<<20, func() any {
 		e := open()
 		for n := range store.MaxQueued + 1000 {
-			e.Reached(largest(n))
+			e.Reached(store.Quota(largest(n)))
 		}
 		return e
 	})
