@@ -9,11 +9,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
-func (s *suite) settleWith(call store.Call, cost int64) {
-	s.Helper()
-	s.must(s.store.Settle(s.Context(), call, cost))
-}
-
 // settleUnderConcurrency: callers with different endpoints, days and costs never
 // exceed one of four limits, while calls are settled with at most what they took.
 // With greater costs as well, each counter is still the sum of what calls have taken
