@@ -92,7 +92,9 @@ func (w *Behind) Add(of Space, edit func(p Part, full bool) Part) bool {
 // edit changes the part that waits for a space. The caller holds mu.
 func (w *Behind) edit(of Space, edit func(Part) Part) {
 	before := w.pending[of]
-	w.size -= sizeOf(before)
+	if before != nil {
+		w.size -= before.Size()
+	}
 	p := edit(before)
 	if p == nil {
 		return
@@ -106,13 +108,6 @@ func (w *Behind) edit(of Space, edit func(Part) Part) {
 	} else if w.Soon && w.size >= w.Most/4*3 && w.timer.Stop() {
 		w.timer.Reset(0)
 	}
-}
-
-func sizeOf(p Part) int {
-	if p == nil {
-		return 0
-	}
-	return p.Size()
 }
 
 // flushAll is a flush in the background.

@@ -88,7 +88,7 @@ func (a *activity) add(r store.Record) {
 	// The path is a part of the request line, which can have a megabyte.
 	r.Path, r.Handle, r.From = strings.Clone(store.CutPath(r.Path)), 0, netip.Addr{}
 	a.calls = append(a.calls, r)
-	a.texts += textsOf(&r)
+	a.texts += len(r.KeyName) + len(r.Path) + len(r.RequestID)
 	if len(a.calls) < mostCalls {
 		return
 	}
@@ -97,11 +97,9 @@ func (a *activity) add(r store.Record) {
 	a.calls, a.texts = store.LastCalls(a.calls), 0
 	slices.Reverse(a.calls)
 	for i := range a.calls {
-		a.texts += textsOf(&a.calls[i])
+		a.texts += len(a.calls[i].KeyName) + len(a.calls[i].Path) + len(a.calls[i].RequestID)
 	}
 }
-
-func textsOf(r *store.Record) int { return len(r.KeyName) + len(r.Path) + len(r.RequestID) }
 
 // Size implements Part. It is in bytes, about.
 func (a *activity) Size() int {
