@@ -27,7 +27,7 @@ func TestActors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page, err := application.Audit(t.Context(), client.AuditFilter{Account: "acc_1"}, "", 0)
+	page, err := application.Audit(t.Context(), api.AuditQuery{Account: "acc_1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -272,20 +272,21 @@ func TestFindAccounts(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		filter client.AccountFilter
+		filter api.AccountQuery
 		want   string
 	}{
-		"all":      {client.AccountFilter{}, "ACC_2 acc_1 acc_3 other"},
-		"plan":     {client.AccountFilter{Plan: "starter"}, "ACC_2 acc_1 other"},
-		"search":   {client.AccountFilter{Search: "aCc"}, "ACC_2 acc_1 acc_3"},
-		"disabled": {client.AccountFilter{Disabled: new(true)}, "ACC_2"},
-		"enabled":  {client.AccountFilter{Disabled: new(false)}, "acc_1 acc_3 other"},
-		"both":     {client.AccountFilter{Plan: "starter", Search: "acc", Disabled: new(false)}, "acc_1"},
-		"none":     {client.AccountFilter{Plan: "gold"}, ""},
+		"all":      {api.AccountQuery{}, "ACC_2 acc_1 acc_3 other"},
+		"plan":     {api.AccountQuery{Plan: "starter"}, "ACC_2 acc_1 other"},
+		"search":   {api.AccountQuery{Search: "aCc"}, "ACC_2 acc_1 acc_3"},
+		"disabled": {api.AccountQuery{Disabled: "true"}, "ACC_2"},
+		"enabled":  {api.AccountQuery{Disabled: "false"}, "acc_1 acc_3 other"},
+		"both":     {api.AccountQuery{Plan: "starter", Search: "acc", Disabled: "false"}, "acc_1"},
+		"none":     {api.AccountQuery{Plan: "gold"}, ""},
 	} {
 		for _, limit := range []int{1, 2, 4, 5} {
 			found, err := client.All(func(after string) ([]api.Account, *string, error) {
-				page, err := c.FindAccounts(t.Context(), test.filter, after, limit)
+				test.filter.After, test.filter.Limit = after, limit
+				page, err := c.Accounts(t.Context(), test.filter)
 				return page.Accounts, page.Next, err
 			})
 			var got []string

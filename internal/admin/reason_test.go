@@ -42,7 +42,7 @@ func TestReasons(t *testing.T) {
 		if w.Code != c.status || c.status == 400 && !strings.Contains(w.Body.String(), `"invalid_reason"`) {
 			t.Errorf("%s: got %d %s", name, w.Code, w.Body)
 		}
-		page, err := client.InProcess(handler).Audit(t.Context(), client.AuditFilter{Account: name}, "", 0)
+		page, err := client.InProcess(handler).Audit(t.Context(), api.AuditQuery{Account: name})
 		if (err == nil) != (c.status == 200) || len(page.Audit) != map[int]int{200: 1}[c.status] || len(page.Audit) == 1 && page.Audit[0].Reason != c.want {
 			t.Errorf("%s: the audit log has %+v, %v", name, page.Audit, err)
 		}
@@ -73,7 +73,7 @@ func TestReasonOfEachChange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page, err := c.Audit(ctx, client.AuditFilter{}, "", 0)
+	page, err := c.Audit(ctx, api.AuditQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
@@ -52,7 +52,7 @@ func TestRename(t *testing.T) {
 	if got := g.Used(t); got["exchange"] != 3 || got["convert"] != 0 {
 		t.Errorf("used %v", got)
 	}
-	refused, err := c.Refused(t.Context(), 1, "", "", 0)
+	refused, err := c.Refused(t.Context(), api.RefusedQuery{Days: 1})
 	if err != nil || len(refused.Refused) != 1 || refused.Refused[0].Endpoint != "exchange" {
 		t.Errorf("got the refused calls %+v, %v", refused, err)
 	}
@@ -70,7 +70,7 @@ func TestRename(t *testing.T) {
 	g.Must(t, http.StatusOK, "PUT", limitsPath+"/exchange/day", `{"limit":60}`)
 	g.Must(t, http.StatusOK, "PATCH", "/tollgate/accounts/acc_1/keys/"+first.ID, `{"name":"first again"}`)
 	wantAbility("first again", "exchange", first.ID)
-	audit, err := c.Audit(t.Context(), client.AuditFilter{NewestFirst: true}, "", 3)
+	audit, err := c.Audit(t.Context(), api.AuditQuery{Order: "desc", Limit: 3})
 	text, _ := json.Marshal(audit) // never fails
 	if err != nil || len(audit.Audit) != 3 || audit.Audit[1].Target != "exchange/day" || strings.Contains(string(text), "convert") {
 		t.Errorf("got the audit log %s, %v", text, err)

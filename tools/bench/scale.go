@@ -75,12 +75,12 @@ func (b *bench) timeControl(ctx context.Context, gate *server) (rows []row, err 
 		do   func() error
 	}{
 		{"first page of the list of accounts", func() error {
-			page, err := admin.Accounts(ctx, "", 0)
+			page, err := admin.Accounts(ctx, api.AccountQuery{})
 			return atLeastRows(1, page.Accounts, err)
 		}},
 		{"search in ids and labels of all accounts", func() error {
 			found, err := client.All(func(after string) ([]api.Account, *string, error) {
-				page, err := admin.FindAccounts(ctx, client.AccountFilter{Search: accountID(b.accounts - 1)}, after, 0)
+				page, err := admin.Accounts(ctx, api.AccountQuery{Search: accountID(b.accounts - 1), After: after})
 				return page.Accounts, page.Next, err
 			})
 			return atLeastRows(1, found, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 )
@@ -82,7 +83,7 @@ func TestWithoutGate(t *testing.T) {
 // noLogins checks that no account of a person got a login token.
 func (r *running) noLogins(t *testing.T) {
 	t.Helper()
-	page, err := caddymodule.ControlClient().Accounts(t.Context(), "", 0)
+	page, err := caddymodule.ControlClient().Accounts(t.Context(), api.AccountQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}

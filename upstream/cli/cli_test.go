@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
@@ -110,7 +111,7 @@ func gateCommand(ts *testscript.TestScript, gate *gatetest.Gate, args []string) 
 	case "logins":
 		awaitLogins(ts, gate, args[1])
 	case "audit":
-		log, err := gate.Client.Audit(context.Background(), client.AuditFilter{NewestFirst: true}, "", 1)
+		log, err := gate.Client.Audit(context.Background(), api.AuditQuery{Order: "desc", Limit: 1})
 		ts.Check(err)
 		if len(log.Audit) != 1 || log.Audit[0].Action != args[1] || log.Audit[0].Reason != args[2] || len(args) > 3 && log.Audit[0].Actor.ID != args[3] {
 			ts.Fatalf("got %+v, want %v", log.Audit, args[1:])
@@ -123,7 +124,7 @@ func gateCommand(ts *testscript.TestScript, gate *gatetest.Gate, args []string) 
 func awaitLogins(ts *testscript.TestScript, gate *gatetest.Gate, want string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	page, err := gate.Client.Accounts(ctx, "", 0)
+	page, err := gate.Client.Accounts(ctx, api.AccountQuery{})
 	ts.Check(err)
 	for {
 		live := 0

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
@@ -27,30 +26,9 @@ func (c *Client) Document(ctx context.Context, account string) (json.RawMessage,
 	return call(ctx, c, api.GetDocument, of(account))
 }
 
-// AccountFilter selects accounts. Its zero value selects all.
-type AccountFilter struct {
-	Plan string
-	// Search is a part of the id or of the label, in upper or lower case, or
-	// the last 4 characters of a token.
-	Search string
-	// Disabled selects accounts that are disabled, or that are not. Nil
-	// selects both.
-	Disabled *bool
-}
-
-// Accounts returns up to limit accounts after an id, or the first ones for
-// "". Limit 0 is the default of the gate.
-func (c *Client) Accounts(ctx context.Context, after string, limit int) (api.AccountPage, error) {
-	return c.FindAccounts(ctx, AccountFilter{}, after, limit)
-}
-
-// FindAccounts is Accounts for those that a filter selects. A page can have
-// fewer than limit accounts, or none, and still have a next one.
-func (c *Client) FindAccounts(ctx context.Context, filter AccountFilter, after string, limit int) (api.AccountPage, error) {
-	query := api.AccountQuery{Plan: filter.Plan, Search: filter.Search, After: after, Limit: limit}
-	if filter.Disabled != nil {
-		query.Disabled = strconv.FormatBool(*filter.Disabled)
-	}
+// Accounts returns a page of the accounts that a query selects. It can have fewer
+// accounts than its limit, or none, and still have a next one.
+func (c *Client) Accounts(ctx context.Context, query api.AccountQuery) (api.AccountPage, error) {
 	return call(ctx, c, api.ListAccounts, query)
 }
 

@@ -45,7 +45,7 @@ func TestOperator(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page, err := c.Audit(t.Context(), client.AuditFilter{}, "", 0)
+	page, err := c.Audit(t.Context(), api.AuditQuery{})
 	if err != nil || len(page.Audit) != 3 || page.Audit[0].Actor.ID != "ada" || page.Audit[1].Actor.ID+page.Audit[2].Actor.ID != "" {
 		t.Errorf("got %+v, %v", page, err)
 	}

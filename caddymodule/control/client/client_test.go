@@ -59,9 +59,9 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 		"Account":                 func() (any, error) { return c.Account(ctx, "acc_1") },
 		"Account not_found":       func() (any, error) { return c.Account(ctx, "acc_2") },
 		"Account invalid_account": func() (any, error) { return c.Account(ctx, "../plans") },
-		"Accounts":                func() (any, error) { return c.Accounts(ctx, "acc_0", 1) },
+		"Accounts":                func() (any, error) { return c.Accounts(ctx, api.AccountQuery{After: "acc_0", Limit: 1}) },
 		"FindAccounts": func() (any, error) {
-			return c.FindAccounts(ctx, client.AccountFilter{Plan: "starter", Disabled: new(false)}, "", 0)
+			return c.Accounts(ctx, api.AccountQuery{Plan: "starter", Disabled: "false"})
 		},
 		"Document":                func() (any, error) { return c.Document(ctx, "acc_1") },
 		"Document not_found":      func() (any, error) { return c.Document(ctx, "acc_2") },
@@ -88,9 +88,9 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 		"ResetUsage":                  func() (any, error) { return nil, c.ResetUsage(ctx, "acc_1", "", "") },
 		"ResetUsage unknown_endpoint": func() (any, error) { return nil, c.ResetUsage(ctx, "acc_1", "a&b=c", "") },
 		"Audit": func() (any, error) {
-			return c.Audit(ctx, client.AuditFilter{Account: "acc_1", NewestFirst: true}, "", 3)
+			return c.Audit(ctx, api.AuditQuery{Account: "acc_1", Order: "desc", Limit: 3})
 		},
-		"Refused": func() (any, error) { return c.Refused(ctx, 3, "acc_2", "", 3) },
+		"Refused": func() (any, error) { return c.Refused(ctx, api.RefusedQuery{Days: 3, Account: "acc_2", Limit: 3}) },
 		"Counts":  func() (any, error) { return c.Counts(ctx, "2126-11-20", "", 3) },
 		"Credit nothing_to_credit": func() (any, error) {
 			return c.Credit(ctx, "acc_1", api.CreditRequest{Endpoint: "convert", Calls: 1, ID: "credit_1"})
@@ -146,7 +146,7 @@ func TestCalls(t *testing.T) {
 	if _, err := memory.SetLimit(client.WithReason(ctx, " \tgift "), "acc_1", "convert", "day", api.OverrideRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if page, err := memory.Audit(ctx, client.AuditFilter{NewestFirst: true}, "", 1); err != nil || len(page.Audit) != 1 || page.Audit[0].Reason != "gift" {
+	if page, err := memory.Audit(ctx, api.AuditQuery{Order: "desc", Limit: 1}); err != nil || len(page.Audit) != 1 || page.Audit[0].Reason != "gift" {
 		t.Errorf("a reason with space around it: got %+v, %v", page, err)
 	}
 	for _, secret := range []string{"", "wrong"} {

@@ -48,7 +48,7 @@ func TestInProcessPassesAll(t *testing.T) {
 		got.Header.Get("Content-Type") != "application/json" || got.Header.Get("Authorization") != "" || string(body) != `{"plan":"starter"}` {
 		t.Errorf("the handler got %+v with %s", &got, body)
 	}
-	if _, err := c.Accounts(t.Context(), "a/b", 3); err == nil || got.RequestURI != "/tollgate/accounts?after=a%2Fb&limit=3" || len(body) != 0 {
+	if _, err := c.Accounts(t.Context(), api.AccountQuery{After: "a/b", Limit: 3}); err == nil || got.RequestURI != "/tollgate/accounts?after=a%2Fb&limit=3" || len(body) != 0 {
 		t.Errorf("got %q with %q, %v", got.RequestURI, body, err)
 	}
 }

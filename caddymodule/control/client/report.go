@@ -64,23 +64,11 @@ func (c *Client) Note(ctx context.Context, account, action string) error {
 	return err
 }
 
-// AuditFilter selects entries of the audit log. Its zero value selects all.
-type AuditFilter struct {
-	// Account and Actor are the id or the label of an account, or another name of
-	// an actor. The error for an unknown one is api.ErrNotFound.
-	Account, Actor string
-	// Since and Until are times in RFC 3339 or dates, such as 2026-11-20. An
-	// entry at Until is not selected.
-	Since, Until string
-	// NewestFirst lists the newest entries first instead of the oldest.
-	NewestFirst bool
-}
-
-// Audit returns up to limit entries of the audit log that follow a position,
-// oldest first unless the filter says otherwise. Limit 0 is the default of the
-// gate.
-func (c *Client) Audit(ctx context.Context, filter AuditFilter, after string, limit int) (api.AuditPage, error) {
-	for _, name := range []*string{&filter.Account, &filter.Actor} {
+// Audit returns a page of the audit log. Account and Actor are the id or the label
+// of an account, or another name of an actor. The error for an unknown one is
+// api.ErrNotFound.
+func (c *Client) Audit(ctx context.Context, query api.AuditQuery) (api.AuditPage, error) {
+	for _, name := range []*string{&query.Account, &query.Actor} {
 		if strings.Contains(*name, "@") { // programs log URLs: the e-mail of an account does not get there
 			found, err := c.LookUpAccount(ctx, *name)
 			if err != nil {
@@ -91,18 +79,12 @@ func (c *Client) Audit(ctx context.Context, filter AuditFilter, after string, li
 			}
 		}
 	}
-	query := api.AuditQuery{Account: filter.Account, Actor: filter.Actor, Since: filter.Since, Until: filter.Until, After: after, Limit: limit}
-	if filter.NewestFirst {
-		query.Order = "desc"
-	}
 	return call(ctx, c, api.ListAudit, query)
 }
 
-// Refused returns up to limit rows of the calls that were refused in the last
-// days, up to api.MaxRefusedDays, of all accounts or of one. Days 0 and limit
-// 0 are the defaults of the gate.
-func (c *Client) Refused(ctx context.Context, days int, account, after string, limit int) (api.RefusedPage, error) {
-	return call(ctx, c, api.ListRefused, api.RefusedQuery{Days: days, Account: account, After: after, Limit: limit})
+// Refused returns a page of the calls that were refused in the last days.
+func (c *Client) Refused(ctx context.Context, query api.RefusedQuery) (api.RefusedPage, error) {
+	return call(ctx, c, api.ListRefused, query)
 }
 
 // maxCounts is the maximum size of a page of counts, in bytes. It has all rows of

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +65,7 @@ func (t *Tool) setAccount() *cobra.Command {
 }
 
 func (t *Tool) listAccounts() *cobra.Command {
-	var filter client.AccountFilter
+	filter := api.AccountQuery{Limit: client.PageSize}
 	var disabled bool
 	c := &cobra.Command{
 		Use: "list", Short: "Lists all accounts, or those that the flags select", Args: misuse.Arguments(0),
@@ -79,10 +80,11 @@ func (t *Tool) listAccounts() *cobra.Command {
 			return api.AccountPage{}, err
 		}
 		if c.Flags().Changed("disabled") {
-			filter.Disabled = &disabled
+			filter.Disabled = strconv.FormatBool(disabled)
 		}
 		accounts, err := client.All(func(after string) ([]api.Account, *string, error) {
-			page, err := gate.FindAccounts(ctx, filter, after, client.PageSize)
+			filter.After = after
+			page, err := gate.Accounts(ctx, filter)
 			return page.Accounts, page.Next, err
 		})
 		if err == nil && filter.Plan != "" && len(accounts) == 0 {

@@ -77,7 +77,7 @@ func Accounts(ctx context.Context, gate *client.Client, _ []string, typed string
 			words = append(words, cobra.CompletionWithDesc(account.Account, Plain(account.Label)))
 		}
 	}
-	page, err := gate.Accounts(ctx, typed, maxOffers)
+	page, err := gate.Accounts(ctx, api.AccountQuery{After: typed, Limit: maxOffers})
 	for _, account := range page.Accounts {
 		words = append(words, cobra.CompletionWithDesc(account.Account, Plain(account.Label)))
 	}

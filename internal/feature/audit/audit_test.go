@@ -80,7 +80,7 @@ func TestAudit(t *testing.T) {
 	check(c.ImportKeys(ctx, strings.NewReader(controltest.KeyLine("acc_1", controltest.ForeignToken(1), "")), false, created))
 
 	log, err := client.All(func(after string) ([]api.AuditEntry, *string, error) {
-		page, err := c.Audit(ctx, client.AuditFilter{Account: "acc_1", Since: "2126-11-20"}, after, 5)
+		page, err := c.Audit(ctx, api.AuditQuery{Account: "acc_1", Since: "2126-11-20", After: after, Limit: 5})
 		return page.Audit, page.Next, err
 	})
 	check(err)
@@ -88,7 +88,7 @@ func TestAudit(t *testing.T) {
 	for _, e := range log {
 		got = append(got, e.Action)
 	}
-	newest, err := c.Audit(ctx, client.AuditFilter{Account: "acc_1", Since: "2126-11-20", NewestFirst: true}, "", 100)
+	newest, err := c.Audit(ctx, api.AuditQuery{Account: "acc_1", Since: "2126-11-20", Order: "desc", Limit: 100})
 	check(err)
 	slices.Reverse(newest.Audit)
 	if diff := cmp.Diff(log, newest.Audit); diff != "" {
@@ -211,7 +211,7 @@ func TestActors(t *testing.T) {
 		r.Header["Tollgate-Actor"] = c.actors
 		w := httptest.NewRecorder()
 		c.handler.ServeHTTP(w, r)
-		page, err := client.InProcess(handler).Audit(t.Context(), client.AuditFilter{Account: name}, "", 0)
+		page, err := client.InProcess(handler).Audit(t.Context(), api.AuditQuery{Account: name})
 		if (err == nil) != (c.status == 200) || w.Code != c.status || len(page.Audit) != map[int]int{200: 1}[c.status] || len(page.Audit) == 1 && page.Audit[0].Actor != c.want {
 			t.Errorf("%s: got %d and %+v, %v", name, w.Code, page.Audit, err)
 		}
@@ -239,7 +239,7 @@ func TestAuditHasNoLabels(t *testing.T) {
 	if err := c.DeleteAccount(ctx, "acc_2"); err != nil {
 		t.Fatal(err)
 	}
-	page, err := c.Audit(ctx, client.AuditFilter{}, "", 100)
+	page, err := c.Audit(ctx, api.AuditQuery{Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

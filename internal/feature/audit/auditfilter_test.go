@@ -30,24 +30,25 @@ func TestAuditFilters(t *testing.T) {
 	}
 	hour := func(n int) string { return controltest.Start.Add(time.Duration(n) * time.Hour).Format(time.RFC3339) }
 	for name, test := range map[string]struct {
-		filter client.AuditFilter
+		filter api.AuditQuery
 		want   int
 	}{
-		"all":                 {client.AuditFilter{}, 3 * hours},
-		"actor":               {client.AuditFilter{Actor: "ada"}, hours},
-		"actor of no account": {client.AuditFilter{Actor: "ada", Account: "acc_bob"}, 0},
-		"until":               {client.AuditFilter{Until: hour(2)}, 2 * 3},
-		"since and until":     {client.AuditFilter{Since: hour(1), Until: hour(4)}, 3 * 3},
-		"all of them":         {client.AuditFilter{Actor: "bob", Account: "acc_bob", Since: hour(1), Until: hour(4)}, 3},
-		"until the day":       {client.AuditFilter{Until: "2126-11-20"}, 0},
-		"until the next day":  {client.AuditFilter{Until: "2126-11-21"}, 3 * hours},
-		"until before since":  {client.AuditFilter{Since: hour(4), Until: hour(1)}, 0},
+		"all":                 {api.AuditQuery{}, 3 * hours},
+		"actor":               {api.AuditQuery{Actor: "ada"}, hours},
+		"actor of no account": {api.AuditQuery{Actor: "ada", Account: "acc_bob"}, 0},
+		"until":               {api.AuditQuery{Until: hour(2)}, 2 * 3},
+		"since and until":     {api.AuditQuery{Since: hour(1), Until: hour(4)}, 3 * 3},
+		"all of them":         {api.AuditQuery{Actor: "bob", Account: "acc_bob", Since: hour(1), Until: hour(4)}, 3},
+		"until the day":       {api.AuditQuery{Until: "2126-11-20"}, 0},
+		"until the next day":  {api.AuditQuery{Until: "2126-11-21"}, 3 * hours},
+		"until before since":  {api.AuditQuery{Since: hour(4), Until: hour(1)}, 0},
 	} {
 		var lists [2][]string
-		for i := range lists {
-			test.filter.NewestFirst = i == 1
+		for i, order := range []string{"", "desc"} {
+			test.filter.Order, test.filter.Limit = order, 2
 			all, err := client.All(func(after string) ([]api.AuditEntry, *string, error) {
-				page, err := c.Audit(t.Context(), test.filter, after, 2)
+				test.filter.After = after
+				page, err := c.Audit(t.Context(), test.filter)
 				return page.Audit, page.Next, err
 			})
 			if err != nil {
@@ -70,8 +71,8 @@ func TestAuditFilters(t *testing.T) {
 			}
 		}
 	}
-	for _, filter := range []client.AuditFilter{{Until: "yesterday"}, {Since: "yesterday"}, {Actor: strings.Repeat("a", 201)}} {
-		if _, err := c.Audit(t.Context(), filter, "", 0); err == nil || filter.Until != "" && !strings.Contains(err.Error(), "until") {
+	for _, filter := range []api.AuditQuery{{Until: "yesterday"}, {Since: "yesterday"}, {Actor: strings.Repeat("a", 201)}} {
+		if _, err := c.Audit(t.Context(), filter); err == nil || filter.Until != "" && !strings.Contains(err.Error(), "until") {
 			t.Errorf("%+v: got %v", filter, err)
 		}
 	}
@@ -138,7 +139,7 @@ func TestAuditNames(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d entries", name, w.Code, w.Body, c.want)
 		}
 	}
-	page, err := c.Audit(t.Context(), client.AuditFilter{Account: "acc_bob"}, "", 1)
+	page, err := c.Audit(t.Context(), api.AuditQuery{Account: "acc_bob", Limit: 1})
 	if text, _ := json.Marshal(page.Audit); err != nil || !strings.Contains(string(text), `"actor":{"kind":"person","id":"acc_ada","label":"ada@example.com"}`) || !strings.Contains(string(text), `"account":"acc_bob","label":"Bob \u0026 Sons"`) {
 		t.Errorf("the entry is %s, %v", text, err)
 	}

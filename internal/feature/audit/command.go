@@ -23,7 +23,7 @@ func Commands(t *cli.Tool, parent *cobra.Command) {
 }
 
 func command(t *cli.Tool) *cobra.Command {
-	var filter client.AuditFilter
+	var filter api.AuditQuery
 	var account cli.AccountFilter
 	var limit int
 	c := &cobra.Command{
@@ -48,7 +48,8 @@ func command(t *cli.Tool) *cobra.Command {
 			page, err = lastEntries(ctx, gate, filter, limit)
 		} else {
 			page.Audit, err = client.All(func(after string) ([]api.AuditEntry, *string, error) {
-				page, err := gate.Audit(ctx, filter, after, client.PageSize)
+				filter.After, filter.Limit = after, client.PageSize
+				page, err := gate.Audit(ctx, filter)
 				return page.Audit, page.Next, err
 			})
 		}
@@ -58,24 +59,25 @@ func command(t *cli.Tool) *cobra.Command {
 }
 
 // lastEntries reads from the end of the log, which can be long.
-func lastEntries(ctx context.Context, gate *client.Client, filter client.AuditFilter, limit int) (last api.AuditPage, err error) {
-	filter.NewestFirst = true
+func lastEntries(ctx context.Context, gate *client.Client, filter api.AuditQuery, limit int) (last api.AuditPage, err error) {
+	filter.Order = "desc"
 	last.Audit = []api.AuditEntry{}
-	for after, more := "", true; more && len(last.Audit) < limit; {
-		page, err := gate.Audit(ctx, filter, after, min(client.PageSize, limit-len(last.Audit)))
+	for more := true; more && len(last.Audit) < limit; {
+		filter.Limit = min(client.PageSize, limit-len(last.Audit))
+		page, err := gate.Audit(ctx, filter)
 		if err != nil {
 			return last, err
 		}
 		last.Audit = append(last.Audit, page.Audit...)
 		if more = page.Next != nil; more {
-			after = *page.Next
+			filter.After = *page.Next
 		}
 	}
 	slices.Reverse(last.Audit)
 	return last, nil
 }
 
-func checkAudit(c *cobra.Command, filter client.AuditFilter) error {
+func checkAudit(c *cobra.Command, filter api.AuditQuery) error {
 	if err := cli.NotEmpty(c, "account", "actor", "since", "until"); err != nil {
 		return err
 	}

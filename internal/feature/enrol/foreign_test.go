@@ -152,7 +152,7 @@ func TestImportKeysAgain(t *testing.T) {
 	}
 	g.Advance(2 * time.Hour)
 	audit := func() int {
-		page, err := c.Audit(t.Context(), client.AuditFilter{}, "", 1000)
+		page, err := c.Audit(t.Context(), api.AuditQuery{Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}

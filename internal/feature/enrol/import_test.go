@@ -139,7 +139,7 @@ func TestImportLines(t *testing.T) {
 	if want := []int{2, 2, 2}; !slices.Equal(*batches, want) {
 		t.Errorf("got batches %v, want %v", *batches, want)
 	}
-	page, err := c.Accounts(t.Context(), "", 0)
+	page, err := c.Accounts(t.Context(), api.AccountQuery{})
 	var have []string
 	for _, a := range page.Accounts {
 		have = append(have, fmt.Sprint(a.Account, " ", a.Plan, " ", a.Label, " ", a.Disabled))

@@ -70,7 +70,7 @@ func TestPortal(t *testing.T) {
 		t.Errorf("without a store: got %+v, %v", link, err)
 	}
 	gate.Break(nil)
-	page, err := c.Audit(ctx, client.AuditFilter{Account: "acc_1", NewestFirst: true}, "", 1)
+	page, err := c.Audit(ctx, api.AuditQuery{Account: "acc_1", Order: "desc", Limit: 1})
 	if err != nil || len(page.Audit) != 1 {
 		t.Fatal(page, err)
 	}
@@ -150,7 +150,7 @@ func TestNotes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page, err := c.Audit(t.Context(), client.AuditFilter{Actor: "acc_operator"}, "", 0)
+	page, err := c.Audit(t.Context(), api.AuditQuery{Actor: "acc_operator"})
 	if err != nil || len(page.Audit) != len(actions) {
 		t.Fatal(page, err)
 	}

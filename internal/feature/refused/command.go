@@ -40,7 +40,7 @@ func command(t *cli.Tool) *cobra.Command {
 			return page, err
 		}
 		page.Refused, err = client.All(func(after string) ([]api.Refused, *string, error) {
-			page, err := gate.Refused(ctx, days, id, after, client.PageSize)
+			page, err := gate.Refused(ctx, api.RefusedQuery{Days: days, Account: id, After: after, Limit: client.PageSize})
 			return page.Refused, page.Next, err
 		})
 		return page, cmp.Or(err, account.Check(len(page.Refused)))

@@ -58,7 +58,7 @@ func TestRefused(t *testing.T) {
 		"none":    {8, "acc_2", nil},
 	} {
 		got, err := client.All(func(after string) ([]api.Refused, *string, error) {
-			page, err := c.Refused(t.Context(), test.days, test.account, after, 1)
+			page, err := c.Refused(t.Context(), api.RefusedQuery{Days: test.days, Account: test.account, After: after, Limit: 1})
 			return page.Refused, page.Next, err
 		})
 		if err != nil {

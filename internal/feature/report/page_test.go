@@ -45,29 +45,29 @@ func TestSlowPages(t *testing.T) {
 		pages := 0
 		_, err := client.All(func(after string) ([]api.Account, *string, error) {
 			pages++
-			page, err := c.FindAccounts(t.Context(), client.AccountFilter{Search: "nobody"}, after, 0)
+			page, err := c.Accounts(t.Context(), api.AccountQuery{Search: "nobody", After: after})
 			return page.Accounts, page.Next, err
 		})
 		if err != nil || pages != test.accounts {
 			t.Errorf("%s: got %d pages of accounts, %v", name, pages, err)
 		}
 		found, err := client.All(func(after string) ([]api.Account, *string, error) {
-			page, err := c.FindAccounts(t.Context(), client.AccountFilter{Plan: "starter"}, after, 1000)
+			page, err := c.Accounts(t.Context(), api.AccountQuery{Plan: "starter", After: after, Limit: 1000})
 			return page.Accounts, page.Next, err
 		})
 		if err != nil || len(found) != accounts {
 			t.Errorf("%s: got %d accounts, %v", name, len(found), err)
 		}
-		for _, newestFirst := range []bool{false, true} {
+		for _, order := range []string{"asc", "desc"} {
 			for _, limit := range []int{1000, 49} { // a read of the store has 50 of them
 				pages = 0
 				found, err := client.All(func(after string) ([]api.AuditEntry, *string, error) {
 					pages++
-					page, err := c.Audit(t.Context(), client.AuditFilter{Actor: "bob", NewestFirst: newestFirst}, after, limit)
+					page, err := c.Audit(t.Context(), api.AuditQuery{Actor: "bob", Order: order, After: after, Limit: limit})
 					return page.Audit, page.Next, err
 				})
-				if err != nil || limit == 1000 && pages != test.entries || len(found) != entries/2 || (found[0].Target == "1") == newestFirst {
-					t.Errorf("%s, newest first %t: got %d entries on %d pages of %d, %v", name, newestFirst, len(found), pages, limit, err)
+				if err != nil || limit == 1000 && pages != test.entries || len(found) != entries/2 || (found[0].Target == "1") == (order == "desc") {
+					t.Errorf("%s, %s: got %d entries on %d pages of %d, %v", name, order, len(found), pages, limit, err)
 				}
 			}
 		}

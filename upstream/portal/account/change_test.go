@@ -302,7 +302,7 @@ func TestSetOperator(t *testing.T) {
 			t.Fatal(err)
 		}
 		set("shop-7", true, account.ErrNotFound) // only the gate knows it
-		log, err := f.gate.Client.Audit(ctx, client.AuditFilter{}, "", 100)
+		log, err := f.gate.Client.Audit(ctx, api.AuditQuery{Limit: 100})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -269,7 +269,7 @@ type Standing struct {
 func (s *Service) List(ctx context.Context) ([]Standing, error) {
 	known, err := client.All(func(after string) (page []api.Account, next *string, err error) {
 		err = s.ask(ctx, func(ctx context.Context) error {
-			got, err := s.gate.Accounts(ctx, after, client.PageSize)
+			got, err := s.gate.Accounts(ctx, api.AccountQuery{After: after, Limit: client.PageSize})
 			page, next = got.Accounts, got.Next
 			return err
 		})

@@ -74,7 +74,7 @@ func (w *world) keys(t *testing.T, id, kind string) int {
 // atGate returns the ids that the gate knows.
 func (w *world) atGate(t *testing.T) []string {
 	t.Helper()
-	page, err := w.gate.Client.Accounts(t.Context(), "", 0)
+	page, err := w.gate.Client.Accounts(t.Context(), api.AccountQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestClosedAccountLeavesNoEmail(t *testing.T) {
 	if err := w.Close(t.Context(), a.ID, password); err != nil {
 		t.Fatal(err)
 	}
-	page, err := w.gate.Client.Audit(t.Context(), client.AuditFilter{}, "", 100)
+	page, err := w.gate.Client.Audit(t.Context(), api.AuditQuery{Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/web"
@@ -152,7 +151,7 @@ func TestCloseAccount(t *testing.T) {
 		t.Error("the gate still has the account")
 	}
 	w.person().post("/login", "email", "ada@example.com", "password", password).has(t, http.StatusUnauthorized)
-	audit, err := w.gate.Client.Audit(t.Context(), client.AuditFilter{Account: a.ID}, "", 0)
+	audit, err := w.gate.Client.Audit(t.Context(), api.AuditQuery{Account: a.ID})
 	if err != nil {
 		t.Fatal(err)
 	}

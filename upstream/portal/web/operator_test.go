@@ -32,7 +32,7 @@ func (w *world) operator() (*person, account.Account) {
 // first.
 func (w *world) last(id string, n int) []api.AuditEntry {
 	w.t.Helper()
-	page, err := w.gate.Client.Audit(context.Background(), client.AuditFilter{Account: id, NewestFirst: true}, "", n)
+	page, err := w.gate.Client.Audit(context.Background(), api.AuditQuery{Account: id, Order: "desc", Limit: n})
 	if err != nil || len(page.Audit) < n {
 		w.t.Fatalf("got %d entries, want %d: %v", len(page.Audit), n, err)
 	}

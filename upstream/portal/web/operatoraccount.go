@@ -61,8 +61,8 @@ func (s *site) operatorAccount(w http.ResponseWriter, r *http.Request, v *visit)
 	group.Go(func() (err error) { overrides, err = s.Gate.Limits(ctx, of.Account.Account); return err })
 	group.Go(func() (err error) { keys, err = s.keyList(ctx, of.visit, client.KeyFilter{}); return err })
 	group.Go(func() (err error) { refused, err = s.refusedOf(ctx, of.visit, recentDays); return err })
-	filter := client.AuditFilter{Account: of.Account.Account, NewestFirst: true}
-	group.Go(func() (err error) { log, err = s.Gate.Audit(ctx, filter, "", operatorEntries); return err })
+	last := api.AuditQuery{Account: of.Account.Account, Order: "desc", Limit: operatorEntries}
+	group.Go(func() (err error) { log, err = s.Gate.Audit(ctx, last); return err })
 	if err := group.Wait(); err != nil {
 		return err
 	}

@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 )
@@ -45,13 +45,13 @@ func (l *listView) follow(path string, after *string) {
 func (s *site) findAccounts(w http.ResponseWriter, r *http.Request, v *visit) error {
 	view := &listView{fields: v.fields(r.URL.Query())}
 	view.options["plan"] = slices.Insert(view.options["plan"], 0, choice{"", "all"})
-	filter := client.AccountFilter{Plan: view.Get("plan"), Search: strings.TrimSpace(view.Get("search"))}
+	filter := api.AccountQuery{Plan: view.Get("plan"), Search: strings.TrimSpace(view.Get("search")), After: view.Get("after"), Limit: listRows}
 	if wanted := view.Get("state"); wanted != "" {
-		filter.Disabled = new(wanted == "disabled")
+		filter.Disabled = strconv.FormatBool(wanted == "disabled")
 	}
 	ctx, cancel := account.OfCall(r.Context())
 	defer cancel()
-	page, err := s.Gate.FindAccounts(ctx, filter, view.Get("after"), listRows)
+	page, err := s.Gate.Accounts(ctx, filter)
 	if err != nil {
 		return err
 	}
@@ -68,11 +68,11 @@ func (s *site) audit(w http.ResponseWriter, r *http.Request, v *visit) error {
 	view := &listView{fields: v.fields(r.URL.Query())}
 	ctx, cancel := account.OfCall(r.Context())
 	defer cancel()
-	filter := client.AuditFilter{
-		Account: s.idOf(ctx, view.Get("account")), Actor: s.idOf(ctx, view.Get("actor")), NewestFirst: true,
-		Since: v.midnight(view.Get("from"), 0), Until: v.midnight(view.Get("to"), 1),
+	filter := api.AuditQuery{
+		Account: s.idOf(ctx, view.Get("account")), Actor: s.idOf(ctx, view.Get("actor")), Order: "desc",
+		Since: v.midnight(view.Get("from"), 0), Until: v.midnight(view.Get("to"), 1), After: view.Get("after"), Limit: listRows,
 	}
-	page, err := s.Gate.Audit(ctx, filter, view.Get("after"), listRows)
+	page, err := s.Gate.Audit(ctx, filter)
 	status := http.StatusOK
 	if refused, _ := errors.AsType[*apierror.Error](err); errors.Is(err, api.ErrNotFound) {
 		status, view.Problem = http.StatusNotFound, refused.Message

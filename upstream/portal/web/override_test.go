@@ -48,7 +48,7 @@ func (a answer) value(name string) string {
 // entries returns the number of entries in the audit log of an account.
 func (w *world) entries(id string) int {
 	w.t.Helper()
-	page, err := w.gate.Client.Audit(w.t.Context(), client.AuditFilter{Account: id}, "", 100)
+	page, err := w.gate.Client.Audit(w.t.Context(), api.AuditQuery{Account: id, Limit: 100})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func (s *site) refusedOf(ctx context.Context, v *visit, days int) ([]api.Refused
 	ctx, cancel := account.OfCall(ctx)
 	defer cancel()
 	rows, err := client.All(func(after string) ([]api.Refused, *string, error) {
-		page, err := s.Gate.Refused(ctx, days, v.who.ID, after, client.PageSize)
+		page, err := s.Gate.Refused(ctx, api.RefusedQuery{Days: days, Account: v.who.ID, After: after, Limit: client.PageSize})
 		return page.Refused, page.Next, err
 	})
 	return slices.DeleteFunc(rows, func(r api.Refused) bool { return slices.Contains(notRefused, r.Code) }), err

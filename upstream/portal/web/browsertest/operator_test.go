@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/accounttest"
@@ -113,7 +112,7 @@ func (o *office) act(link, action string, fields map[string]string, shows string
 		o.Fatalf("%s: got %d: %s", link, status, o.page.Text("main"))
 	}
 	o.judge(shows)
-	log, err := o.gate.Client.Audit(o.Context(), client.AuditFilter{Account: o.customer, NewestFirst: true}, "", 1)
+	log, err := o.gate.Client.Audit(o.Context(), api.AuditQuery{Account: o.customer, Order: "desc", Limit: 1})
 	if err != nil || log.Audit[0].Action != action || log.Audit[0].Reason != "ticket for "+link {
 		o.Errorf("%s: got the entry %+v, %v", link, log.Audit, err)
 	}
