@@ -7,15 +7,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/feature/introspect"
-	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // strangeRequests are faults that any call can have. They change a valid
@@ -131,20 +131,14 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestNumbersOfTheDocument checks the limits in the texts of the operations. Clients
-// have them without the package store.
-func TestNumbersOfTheDocument(t *testing.T) {
+// TestPatternOfAccounts checks the tags of the operations, which are literals.
+func TestPatternOfAccounts(t *testing.T) {
 	t.Parallel()
-	for text, number := range map[string]string{
-		api.DeleteAccount.Description: fmt.Sprintf("kept for %d days", store.CountsFor),
-		api.ListAudit.Description:     fmt.Sprintf("kept for %d days", store.ReportsFor),
-		api.ListRefused.Description:   fmt.Sprintf("Kept for %d days", store.ReportsFor),
-		api.CreateKey.Description:     fmt.Sprintf("at most %d live login tokens", store.MaxLiveLogins),
-		api.ListKeys.Description:      fmt.Sprintf("kept for %d days, at most the last %d of", store.RevokedFor/(24*time.Hour), store.MaxEndedKeys),
-		api.PutLimit.Description:      fmt.Sprintf("at most %d overrides", store.MaxOverrides),
-	} {
-		if !strings.Contains(text, number) {
-			t.Errorf("%q does not have %q", text, number)
+	account, _ := reflect.TypeFor[api.OfAccount]().FieldByName("Account")
+	refused, _ := reflect.TypeFor[api.RefusedQuery]().FieldByName("Account")
+	for _, field := range []reflect.StructField{account, refused} {
+		if pattern, length := field.Tag.Get("pattern"), field.Tag.Get("maxLength"); pattern != api.AccountPattern || length != strconv.Itoa(api.MaxAccount) {
+			t.Errorf("got %s of at most %s", pattern, length)
 		}
 	}
 }

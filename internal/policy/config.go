@@ -15,11 +15,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // MaxLimit is the largest limit.
-const MaxLimit = 1_000_000_000_000_000
+const MaxLimit = contract.MaxLimit
 
 // The costs of a call.
 const (

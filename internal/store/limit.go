@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 )
 
 // Unlimited is the Max of a limit that is counted and never exhausted.
@@ -61,7 +63,7 @@ const (
 )
 
 // Periods lists the names of all periods, the shortest first.
-var Periods = []string{"second", "minute", "hour", "day", "month"}
+var Periods = contract.Periods()
 
 // ParsePeriod returns the period of a name, and whether there is one.
 func ParsePeriod(name string) (period Period, known bool) {

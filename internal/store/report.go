@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 )
 
 // What a store keeps of reports, and for how long.
 const (
 	// ReportsFor is how many days audit entries and refused calls are kept.
-	ReportsFor = 400
+	ReportsFor = contract.ReportDays
 
 	// MaxQueued is how many events wait for delivery at most. One more drops
 	// the oldest.

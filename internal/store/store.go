@@ -16,16 +16,17 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // What a store keeps, and for how long.
 const (
 	// MaxOverrides is how many overrides an account may have.
-	MaxOverrides = 64
+	MaxOverrides = contract.MaxOverrides
 
 	// MaxLabel is how long the label of an account may be, in characters.
-	MaxLabel = 200
+	MaxLabel = contract.MaxLabel
 
 	// MaxBatch is how many accounts are changed together at most.
 	MaxBatch = 500
@@ -42,7 +43,7 @@ const (
 
 	// MaxLiveLogins is how many live login tokens an account may have. One
 	// more revokes the oldest.
-	MaxLiveLogins = 100
+	MaxLiveLogins = contract.MaxLiveLogins
 
 	// MaxRecent is how many recent calls are kept for each account.
 	MaxRecent = 100
@@ -59,18 +60,18 @@ const (
 	RecentFor = 30 * 24 * time.Hour
 
 	// CountsFor is how many days a count is kept.
-	CountsFor = 400
+	CountsFor = contract.CountDays
 
 	// RevokedFor is how long a revoked or expired key is listed, unless the
 	// account has more than MaxEndedKeys of them.
-	RevokedFor = 90 * 24 * time.Hour
+	RevokedFor = contract.EndedDays * 24 * time.Hour
 
 	// MaxEndedKeys is how many revoked and expired keys of an account are
 	// listed at most. If there are more, those that ended first are deleted,
 	// so that an account that replaces keys all day does not grow. An
 	// imported one stays known for RevokedFor, so that importing it again
 	// does not make it live.
-	MaxEndedKeys = 100
+	MaxEndedKeys = contract.MaxEndedKeys
 
 	// MaxEndedLogins is how many login tokens that ended are kept, for
 	// EndedLoginsFor: so that the end of one can be repeated, and so that a

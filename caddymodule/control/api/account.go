@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -42,7 +43,7 @@ type Account struct {
 }
 
 // MaxLabel is how long the label of an account may be, in characters.
-const MaxLabel = 200
+const MaxLabel = contract.MaxLabel
 
 // AccountChange changes an account. A nil member does not change. A new
 // account is enabled and on plan free.
@@ -115,7 +116,7 @@ var (
 	DeleteAccount = Operation[OfAccount, None]{
 		ID: "delete-account", Method: http.MethodDelete, Path: accountPath, Tag: "accounts",
 		Summary:     "Close an account: delete it with its label and all its tokens",
-		Description: "Its tokens are refused from the next call on. What it called is kept for 400 days, for bills: see list-counts. An account that is created later with the same id has no keys and has used nothing.",
+		Description: fmt.Sprintf("Its tokens are refused from the next call on. What it called is kept for %d days, for bills: see list-counts. An account that is created later with the same id has no keys and has used nothing.", contract.CountDays),
 	}
 	GetDocument = Operation[OfAccount, json.RawMessage]{
 		ID: "get-document", Method: http.MethodGet, Path: accountPath + "/document", Tag: "accounts",

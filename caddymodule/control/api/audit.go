@@ -2,8 +2,11 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 )
 
 // ActorHeader names the person who acts, in a request that changes something.
@@ -107,7 +110,7 @@ var (
 	ListAudit = Operation[AuditQuery, AuditPage]{
 		ID: "list-audit", Method: http.MethodGet, Path: "/tollgate/audit", Tag: "audit",
 		Summary:     "List who changed what",
-		Description: "One page at a time. A page can have fewer changes than its limit, or none, and a next page. No change over this API is missing in it: an entry and its change are one step. Only a reset of counts can fail after its entry. A new login token is not a change. Entries are kept for 400 days and have no secrets. An account or actor that neither the gate nor the log has is 404.",
+		Description: fmt.Sprintf("One page at a time. A page can have fewer changes than its limit, or none, and a next page. No change over this API is missing in it: an entry and its change are one step. Only a reset of counts can fail after its entry. A new login token is not a change. Entries are kept for %d days and have no secrets. An account or actor that neither the gate nor the log has is 404.", contract.ReportDays),
 		Errors:      []int{http.StatusNotFound},
 	}
 	AddNote = Operation[NoteAddition, None]{

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -44,7 +45,7 @@ type LineResult struct {
 	Code    string `json:"code,omitempty" doc:"Why the line was refused, for a program."`
 }
 
-const importDescription = " At most 100000 lines. " +
+var importDescription = fmt.Sprintf(" At most %d lines. ", MaxImport) +
 	"Lines are applied in their order, and a refused line does not stop the others. The answer has one line for each of them, in the same order. " +
 	"It begins after the last line was read."
 

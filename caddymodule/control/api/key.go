@@ -1,8 +1,11 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 )
 
 // Key is a token without its secret. Times are in UTC; a nil time is not
@@ -122,13 +125,13 @@ var (
 		ID: "create-key", Method: http.MethodPost, Path: keysPath, Tag: "keys", Status: http.StatusCreated,
 		Summary: "Create a key or a login token",
 		Description: "Only this answer has the token. It makes no account. " +
-			"An account has at most 100 live login tokens: one more ends the oldest.",
+			fmt.Sprintf("An account has at most %d live login tokens: one more ends the oldest.", contract.MaxLiveLogins),
 		Errors: []int{http.StatusForbidden, http.StatusConflict},
 	}
 	ListKeys = Operation[KeyQuery, KeyList]{
 		ID: "list-keys", Method: http.MethodGet, Path: keysPath, Tag: "keys",
 		Summary:     "List an account's keys, or its login tokens, without secrets",
-		Description: "Oldest first. Expired and revoked keys are kept for 90 days, at most the last 100 of an account. The list has revoked keys only with include=revoked, and no expired login tokens.",
+		Description: fmt.Sprintf("Oldest first. Expired and revoked keys are kept for %d days, at most the last %d of an account. The list has revoked keys only with include=revoked, and no expired login tokens.", contract.EndedDays, contract.MaxEndedKeys),
 	}
 	ChangeKey = Operation[KeyPatch, Key]{
 		ID: "change-key", Method: http.MethodPatch, Path: keysPath + "/{id}", Tag: "keys",

@@ -1,15 +1,18 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 )
 
 // All is the Endpoint of a limit of all endpoints together.
 const All = "all"
 
 // MaxLimit is the largest limit.
-const MaxLimit = 1_000_000_000_000_000
+const MaxLimit = contract.MaxLimit
 
 // The periods of the calendar. All others are paces.
 const (
@@ -18,7 +21,7 @@ const (
 )
 
 // Periods returns all periods, the shortest first.
-func Periods() []string { return []string{"second", "minute", "hour", Day, Month} }
+func Periods() []string { return contract.Periods() }
 
 // IsPace tells whether a limit of this period is a pace: it is refilled all the
 // time and has no reset.
@@ -89,7 +92,7 @@ var (
 		Summary: "Override a limit of the account's plan, or add one",
 		Description: "Replaces the override with the same endpoint and period. It applies to the account's next call and ends by itself. " +
 			"It gives no access to an endpoint that the plan does not list. " +
-			"An account has at most 64 overrides.",
+			fmt.Sprintf("An account has at most %d overrides.", contract.MaxOverrides),
 		Errors: []int{http.StatusConflict},
 	}
 	DeleteLimit = Operation[OfLimit, None]{

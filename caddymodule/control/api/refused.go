@@ -1,7 +1,10 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
+
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 )
 
 // MaxRefusedDays is the maximum number of days of refused calls.
@@ -35,5 +38,5 @@ type RefusedQuery struct {
 var ListRefused = Operation[RefusedQuery, RefusedPage]{
 	ID: "list-refused", Method: http.MethodGet, Path: "/tollgate/refused", Tag: "usage",
 	Summary:     "Show how many calls were refused",
-	Description: "By day, account, endpoint, code and reason, with those that mode shadow would have refused. Kept for 400 days.",
+	Description: fmt.Sprintf("By day, account, endpoint, code and reason, with those that mode shadow would have refused. Kept for %d days.", contract.ReportDays),
 }

@@ -22,14 +22,12 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
+	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/terminal"
 )
 
 // monthLayout is the form of --month.
 const monthLayout = "2006-01"
-
-// countDays is for how many days a gate keeps counts.
-const countDays = 400
 
 func exportCommand(t *cli.Tool) *cobra.Command {
 	var month, format, output string
@@ -89,8 +87,8 @@ func checkMonth(ctx context.Context, gate *client.Client, first time.Time) error
 		return fmt.Errorf("the day of the gate: %w", err)
 	case calendar.UTCDay(first) > today:
 		return misuse.Errorf("--month %s has not begun in the gate's time zone", month)
-	case calendar.UTCDay(first) <= today-countDays:
-		return misuse.Errorf("--month %s is too long ago: the gate keeps counts for %d days", month, countDays)
+	case calendar.UTCDay(first) <= today-store.CountsFor:
+		return misuse.Errorf("--month %s is too long ago: the gate keeps counts for %d days", month, store.CountsFor)
 	}
 	return nil
 }
