@@ -15,7 +15,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
-	"github.com/caddy-tollgate/tollgate/internal/feature/introspect"
 	"github.com/caddy-tollgate/tollgate/internal/feature/portal"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
@@ -49,7 +48,7 @@ func (c *Control) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	c.handler = introspect.Handler(admin.RequireSecret(app.control, app.Secret, app.OldSecret), controlBackend{app}, ctx.Slogger(), app.IntrospectionSecret)
+	c.handler = feature.Listener(admin.RequireSecret(app.control, app.Secret, app.OldSecret), controlBackend{app}, ctx.Slogger())
 	return nil
 }
 
@@ -114,6 +113,9 @@ func (b controlBackend) Readiness() api.Readiness {
 		}
 	}
 }
+
+// IntrospectionSecret implements introspect.Gate.
+func (b controlBackend) IntrospectionSecret() string { return b.App.IntrospectionSecret }
 
 // Options implements explain.Gate.
 func (b controlBackend) Options() gate.Options { return b.gate.Options }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -41,16 +42,13 @@ func document() huma.Config {
 			{Name: "keys", Description: "API keys that people create, and the tokens of logins."},
 			{Name: "usage", Description: "The counts of calls."},
 			{Name: "audit", Description: "Who changed what."},
-			{Name: "introspection", Description: "What a token may do, for other programs (RFC 7662)."},
 			{Name: "plans", Description: "The configuration of the gate."},
 			{Name: "health", Description: "Whether the gate works. These operations need no secret."},
 		},
 		Components: &huma.Components{
 			Schemas: schemas,
 			SecuritySchemes: map[string]*huma.SecurityScheme{
-				"secret":             {Type: "http", Scheme: "bearer", Description: "The secret that the gate is configured with."},
-				"introspection":      {Type: "http", Scheme: "bearer", Description: "The introspection_secret of the gate."},
-				"introspectionBasic": {Type: "http", Scheme: "basic", Description: "The introspection_secret of the gate as the password, with any user."},
+				"secret": {Type: "http", Scheme: "bearer", Description: "The secret that the gate is configured with."},
 			},
 		},
 		Security: []map[string][]string{{"secret": {}}},
@@ -83,15 +81,20 @@ func operation[In, Out any](row api.Operation[In, Out]) huma.Operation {
 
 // Described is what the document says of an operation beyond its row.
 type Described struct {
+	// Serve answers the operation. It is nil if the handler of the Server does not.
+	Serve           http.HandlerFunc
 	In, Out         []string // the media types of the bodies; no In without a body
 	InText, OutText string
 	Errors          []int
 	Parameters      []*huma.Param
 	Security        []map[string][]string
+	// Tag and Schemes are for the operation alone.
+	Tag     *huma.Tag
+	Schemes map[string]*huma.SecurityScheme
 }
 
-// Describe adds an operation to the document that is served by s.Mux or elsewhere:
-// its bodies are not JSON, or it takes any Accept header.
+// Describe adds an operation that huma does not serve: its bodies are not JSON, or
+// it takes any Accept header.
 func Describe[In, Out any](s *Server, row api.Operation[In, Out], d Described) {
 	op := huma.Operation{
 		OperationID: row.ID, Method: row.Method, Path: row.Path, Tags: []string{row.Tag}, Summary: row.Summary, Description: row.Description,
@@ -104,7 +107,15 @@ func Describe[In, Out any](s *Server, row api.Operation[In, Out], d Described) {
 	for _, status := range append(d.Errors, row.Errors...) {
 		op.Responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: refusalContent()}
 	}
-	s.router.OpenAPI().AddOperation(&op)
+	document := s.router.OpenAPI()
+	document.AddOperation(&op)
+	maps.Copy(document.Components.SecuritySchemes, d.Schemes)
+	if d.Tag != nil {
+		document.Tags = append(document.Tags, d.Tag)
+	}
+	if d.Serve != nil {
+		s.mux.HandleFunc(row.Method+" "+row.Path, d.Serve)
+	}
 }
 
 // contentOf describes a body of a T.

@@ -61,7 +61,7 @@ var Instance = rand.Text()
 // Server answers the control API.
 type Server struct {
 	Backend Backend
-	Mux     *http.ServeMux // for operations that are only described: see Describe
+	mux     *http.ServeMux
 	router  huma.API
 	calls   *outage.Log
 }
@@ -78,8 +78,8 @@ type Session struct {
 // does not send it.
 func NewServer(backend Backend, logger *slog.Logger) *Server {
 	s := Unserved(backend, logger, "control call failed")
-	s.Mux = http.NewServeMux()
-	s.router = newHuma(s.Mux, document(), map[string]*apierror.Error{
+	s.mux = http.NewServeMux()
+	s.router = newHuma(s.mux, document(), map[string]*apierror.Error{
 		"path.account": api.ErrInvalidAccount, "path.period": api.ErrInvalidPeriod, "body.reason": api.ErrInvalidReason, "query.reason": api.ErrInvalidReason,
 	})
 	s.servePlans()
@@ -96,8 +96,8 @@ func NewServer(backend Backend, logger *slog.Logger) *Server {
 // /tollgate/, once all operations are added. It does not check the secret:
 // RequireSecret does.
 func (s *Server) Handler() http.Handler {
-	serveDocument(s.Mux, s.router)
-	handler := apierror.Mux(s.Mux)
+	serveDocument(s.mux, s.router)
+	handler := apierror.Mux(s.mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set(api.VersionHeader, api.Version())

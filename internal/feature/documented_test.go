@@ -15,7 +15,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
-	"github.com/caddy-tollgate/tollgate/internal/feature/introspect"
+	"github.com/caddy-tollgate/tollgate/internal/feature"
 )
 
 // strangeRequests are faults that any call can have. They change a valid
@@ -55,7 +55,7 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 	t.Parallel()
 	intact, broken := controltest.NewChecked(t), controltest.NewChecked(t)
 	for _, g := range []*controltest.Checked{intact, broken} {
-		g.Handled = introspect.Handler(g.Handled, g.Gate, slog.New(slog.DiscardHandler), controltest.Secret)
+		g.Handled = feature.Listener(g.Handled, g.Gate, slog.New(slog.DiscardHandler))
 	}
 	broken.Break(errors.New("the disk is gone"))
 	intact.Must(t, http.StatusOK, http.MethodPut, "/tollgate/accounts/known", `{"plan":"starter"}`)

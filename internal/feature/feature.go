@@ -27,6 +27,7 @@ import (
 type Gate interface {
 	admin.Backend
 	explain.Gate
+	introspect.Gate
 	portal.Linker
 	refused.Flusher
 	report.Watched
@@ -45,6 +46,12 @@ func Handler(of Gate, logger *slog.Logger) http.Handler {
 	refused.Serve(s, of)
 	report.Serve(s, of)
 	return s.Handler()
+}
+
+// Listener returns the handler of a listener for applications: next, and what
+// opens with another secret.
+func Listener(next http.Handler, of Gate, logger *slog.Logger) http.Handler {
+	return introspect.Handler(next, of, logger)
 }
 
 // Commands adds the commands of the capabilities that need a running gate only.

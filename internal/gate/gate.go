@@ -13,7 +13,6 @@ package gate
 import (
 	"cmp"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -389,23 +388,3 @@ func (c *Call) Answered(status int) {
 // fail answers for a service that did not answer. An error that the gate has no
 // refusal for goes on to the server.
 //
-// A call whose body is broken or too long stays counted: the service may
-// have worked for it, and a client could repeat it without limit.
-func (c *Call) fail(err error) error {
-	if fault := c.gate.bodyFault(c.answer.Passage.Body, err); fault != nil {
-		return c.refuse(&c.answer, fault)
-	}
-	status := c.gate.Server.Status(err)
-	f := refusal.Unanswered(status)
-	if c.gate.Policy.Refund != policy.RefundNever && (f != nil || c.isRefusedBehind(status)) {
-		c.refund()
-	}
-	if f != nil {
-		logFailure(c.gate.outages.upstream[c.endpoint.Index], unquoted(err), append(c.logAttrs()[1:], slog.Int("status", status))...)
-		if !c.gate.PassErrors {
-			return c.refuse(&c.answer, f)
-		}
-	}
-	c.answer.Begin(status)
-	return err
-}

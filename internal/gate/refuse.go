@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"log/slog"
 	"net/http"
 
 	"go.uber.org/zap"
@@ -129,4 +130,25 @@ func (g *Gate) shareAnswer(w http.ResponseWriter, r *http.Request, d *decision) 
 	g.Server.Count(nil, outcome.Preflight)
 	c.Preflight(r, methods)
 	return c, true
+}
+
+// A call whose body is broken or too long stays counted: the service may
+// have worked for it, and a client could repeat it without limit.
+func (c *Call) fail(err error) error {
+	if fault := c.gate.bodyFault(c.answer.Passage.Body, err); fault != nil {
+		return c.refuse(&c.answer, fault)
+	}
+	status := c.gate.Server.Status(err)
+	f := refusal.Unanswered(status)
+	if c.gate.Policy.Refund != policy.RefundNever && (f != nil || c.isRefusedBehind(status)) {
+		c.refund()
+	}
+	if f != nil {
+		logFailure(c.gate.outages.upstream[c.endpoint.Index], unquoted(err), append(c.logAttrs()[1:], slog.Int("status", status))...)
+		if !c.gate.PassErrors {
+			return c.refuse(&c.answer, f)
+		}
+	}
+	c.answer.Begin(status)
+	return err
 }

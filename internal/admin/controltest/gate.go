@@ -250,6 +250,9 @@ func (g *Gate) Portal(account string, now time.Time) (api.Portal, error) {
 // backups.
 func (*Gate) Watched() (webhook, backup bool) { return true, true }
 
+// IntrospectionSecret opens introspection. It is Secret.
+func (*Gate) IntrospectionSecret() string { return Secret }
+
 // Opened returns the store, whether or not Break was called.
 func (g *Gate) Opened() *storetest.Store { return g.opened }
 

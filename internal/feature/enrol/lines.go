@@ -68,8 +68,8 @@ func serveImport[L any](s *admin.Server, kind importKind[L]) {
 		In: []string{api.LinesType, api.OtherLinesType}, InText: fmt.Sprintf("One %s in each line.", reflect.TypeFor[L]().Name()),
 		Out: []string{api.LinesType}, OutText: "One LineResult in each line.", Parameters: kind.parameters,
 		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusUnsupportedMediaType, http.StatusServiceUnavailable},
+		Serve:  func(w http.ResponseWriter, r *http.Request) { importLines(s, kind, w, r) },
 	})
-	s.Mux.HandleFunc("POST "+kind.row.Path, func(w http.ResponseWriter, r *http.Request) { importLines(s, kind, w, r) })
 }
 
 // checkImport refuses a request whose body is not read. The only parameter that

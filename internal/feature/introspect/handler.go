@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
@@ -30,19 +32,30 @@ var (
 	errNotForm = apierror.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "The body must be "+formType+".")
 )
 
+// Gate has the secret of introspection, "" for no introspection.
+type Gate interface {
+	admin.Backend
+	IntrospectionSecret() string
+}
+
 // Serve adds the operation to the document. Handler serves it.
 func Serve(s *admin.Server) {
 	admin.Describe(s, api.Introspect, admin.Described{
 		In: []string{formType}, Out: []string{"application/json"}, OutText: "OK",
 		Security: []map[string][]string{{"introspection": {}}, {"introspectionBasic": {}}},
+		Tag:      &huma.Tag{Name: api.Introspect.Tag, Description: "What a token may do, for other programs (RFC 7662)."},
+		Schemes: map[string]*huma.SecurityScheme{
+			"introspection":      {Type: "http", Scheme: "bearer", Description: "The introspection_secret of the gate."},
+			"introspectionBasic": {Type: "http", Scheme: "basic", Description: "The introspection_secret of the gate as the password, with any user."},
+		},
 	})
 }
 
 // Handler serves token introspection (RFC 7662) with a secret of its
 // own, and passes all other requests to next. Without a secret there is no
 // introspection.
-func Handler(next http.Handler, backend admin.Backend, logger *slog.Logger, secret string) http.Handler {
-	s := admin.Unserved(backend, logger, "introspection failed")
+func Handler(next http.Handler, of Gate, logger *slog.Logger) http.Handler {
+	s, secret := admin.Unserved(of, logger, "introspection failed"), of.IntrospectionSecret()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.EscapedPath() != api.Introspect.Path {
 			next.ServeHTTP(w, r)

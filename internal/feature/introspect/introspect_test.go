@@ -28,6 +28,14 @@ const introspectionSecret = "another secret + with 32 characters/="
 // gate is a gate with introspection, in front of its control API.
 type gate struct{ *controltest.Checked }
 
+// open is a gate with a secret for introspection.
+type open struct {
+	*controltest.Gate
+	secret string
+}
+
+func (o open) IntrospectionSecret() string { return o.secret }
+
 func introspector(t *testing.T) (*gate, *client.Client) {
 	t.Helper()
 	return introspectorOver(t, new(controltest.Steps))
@@ -36,7 +44,7 @@ func introspector(t *testing.T) (*gate, *client.Client) {
 func introspectorOver(t *testing.T, s *controltest.Steps) (*gate, *client.Client) {
 	t.Helper()
 	g := controltest.CheckedOver(t, s)
-	g.Handled = introspect.Handler(g.Handled, g, slog.New(slog.NewTextHandler(g, nil)), introspectionSecret)
+	g.Handled = introspect.Handler(g.Handled, open{g.Gate, introspectionSecret}, slog.New(slog.NewTextHandler(g, nil)))
 	return &gate{g}, g.Client()
 }
 
@@ -196,7 +204,7 @@ func TestIntrospectChanged(t *testing.T) {
 func TestIntrospectionSecret(t *testing.T) {
 	t.Parallel()
 	g, _ := introspector(t)
-	none := introspect.Handler(g.Handler(), g, slog.New(slog.DiscardHandler), "")
+	none := introspect.Handler(g.Handler(), open{g.Gate, ""}, slog.New(slog.DiscardHandler))
 	basic := func(user, password string) []string {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r.SetBasicAuth(user, password)

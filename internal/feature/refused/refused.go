@@ -4,8 +4,10 @@ package refused
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/outage"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
@@ -38,6 +40,13 @@ type Options struct {
 type Refused struct {
 	options Options
 	behind  *book.Behind
+	day     atomic.Pointer[daySpace] // of the last call
+}
+
+// daySpace is the space of a day. A flood of refusals need not format the day.
+type daySpace struct {
+	day   calendar.Day
+	space book.Space
 }
 
 // NewRefused returns a Refused. Close it before the store.
@@ -54,7 +63,12 @@ func NewRefused(o Options) *Refused {
 func (r *Refused) Add(row store.Refused) {
 	calls := row.Calls
 	row.Calls = 0
-	added := r.behind.Add(book.RefusedSpace(row.Day), func(p book.Part, full bool) book.Part {
+	of := r.day.Load()
+	if of == nil || of.day != row.Day {
+		of = &daySpace{row.Day, book.RefusedSpace(row.Day)}
+		r.day.Store(of)
+	}
+	added := r.behind.Add(of.space, func(p book.Part, full bool) book.Part {
 		rows, _ := p.(book.RefusedCalls)
 		if rows == nil {
 			rows = book.RefusedCalls{}
