@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
+	"time"
 )
 
 // windowSize is how much of a file is read at a time, in bytes. A larger
@@ -73,84 +75,80 @@ func (w *window) firstNonZero(from, to int) (int, error) {
 	return to, nil
 }
 
-// walk calls fn with the records of a segment, oldest first. It returns where
-// they end and whether the segment has ended there.
-func walk(w *window, number uint64, fn func(record []byte) error) (at int, ended bool, err error) {
-	for at = headerSize; at+wordSize <= w.size; {
-		record, ends, err := recordAt(w, number, at)
-		if damage := (*fault)(nil); errors.As(err, &damage) {
-			if isTorn, failed := torn(w, at, len(record)); isTorn || failed != nil {
-				return at, false, failed
-			}
+// walk calls fn with the entries of a segment, oldest first, and returns where
+// they end.
+func walk(w *window, number uint64, fn func(entry) error) (at int, why *fault, err error) {
+	for at = headerSize; ; {
+		e, err := entryAt(w, number, at)
+		if errors.As(err, &why) {
+			return at, why, nil
 		}
-		if err != nil || ends || record == nil {
-			return at, ends, err
-		}
-		size := len(record)
-		if err := fn(record); err != nil {
-			return at, false, err
-		}
-		at += footprint(size)
-	}
-	return at, false, nil
-}
-
-// sectorSize is how much a disk writes completely or not at all.
-const sectorSize = 512
-
-// torn tells whether the write of a record with a wrong checksum may have been
-// incomplete: then one of its sectors still has the zeros of the new file.
-func torn(w *window, at, size int) (bool, error) {
-	end := at + wordSize + size
-	for from := at/sectorSize*sectorSize + sectorSize; from < end; from += sectorSize {
-		to := min(from+sectorSize, end)
-		if i, err := w.firstNonZero(from, to); err != nil || i == to {
-			return err == nil, err
-		}
-	}
-	return false, nil
-}
-
-// inspect verifies a segment and returns how many records it has. After them
-// a crash leaves at most one incomplete record. Any other data there is
-// damage.
-func inspect(w *window, number uint64) (records int, ended bool, err error) {
-	if err := checkHeader(w, number); err != nil {
-		return 0, false, err
-	}
-	at, ended, err := walk(w, number, func([]byte) error { records++; return nil })
-	if err != nil {
-		return 0, false, err
-	}
-	behind := min(at+wordSize, w.size)
-	if !ended {
-		return records, false, inspectTorn(w, number, behind)
-	}
-	i, err := w.firstNonZero(behind, w.size)
-	if err == nil && i < w.size {
-		err = &fault{i, "data follows the end"}
-	}
-	return records, true, err
-}
-
-// inspectTorn looks for a complete record after the last one: then the word of
-// a record between them is lost.
-func inspectTorn(w *window, number uint64, at int) error {
-	for ; at+wordSize <= w.size; at += wordSize {
-		i, err := w.firstNonZero(at, w.size)
 		if err != nil {
-			return err
+			return at, nil, err
 		}
-		if at = i &^ (wordSize - 1); at+wordSize > w.size {
-			return nil
-		}
-		record, ends, err := recordAt(w, number, at)
-		if err == nil && (ends || record != nil) {
-			return &fault{at, "a record follows a lost one"}
-		}
-		if damage := (*fault)(nil); err != nil && !errors.As(err, &damage) {
-			return err
+		at += footprint(len(e.record))
+		if err := fn(e); err != nil || e.ends {
+			return at, nil, err
 		}
 	}
-	return nil
+}
+
+// inspect verifies a segment. Behind the last entry there are zeros, or what a
+// loss of power has left of entries that were not on the disk yet. Anything else
+// is damage.
+func (s *Segment) inspect(w *window) error {
+	if err := checkHeader(w, s.Number); err != nil {
+		return err
+	}
+	last := mark(0)
+	at, why, err := walk(w, s.Number, func(e entry) error {
+		last = e.mark
+		if s.ended = e.ends; len(e.record) > 0 {
+			s.records++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	data, err := w.firstNonZero(at, w.size)
+	switch {
+	case err != nil || data == w.size:
+		return err
+	case s.ended:
+		return &fault{data, "data follows the end"}
+	}
+	s.torn = &Torn{File: filepath.Base(s.path), At: at, Since: last.time()}
+	return s.torn.inspect(w, s.Number, why)
+}
+
+// Torn is the end of a segment that was not on the disk yet when the power was
+// lost, and is not whole.
+type Torn struct {
+	File string
+	At   int // the byte at which the end begins
+	// Since is when the last record before it was written, and Until the last one
+	// in it that can be read. Each is zero if there is none.
+	Since, Until time.Time
+}
+
+// inspect looks for entries in the end. One that tells that the end was on the
+// disk proves damage.
+func (t *Torn) inspect(w *window, number uint64, why *fault) error {
+	for at := t.At + wordSize; ; at += wordSize {
+		data, err := w.firstNonZero(at, w.size)
+		if at = data &^ (wordSize - 1); err != nil || at+headSize > w.size {
+			return err
+		}
+		e, err := entryAt(w, number, at)
+		switch damage := (*fault)(nil); {
+		case errors.As(err, &damage):
+		case err != nil:
+			return err
+		case e.ends || e.mark.synced() > t.At:
+			return fmt.Errorf("%w, and it was on the disk", why)
+		default:
+			t.Until = e.mark.time()
+		}
+	}
 }

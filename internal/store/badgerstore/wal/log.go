@@ -2,7 +2,8 @@
 //
 // Append writes a record with one system call. The record survives the
 // death of the process at any instruction. It survives a loss of power
-// once Sync has returned.
+// once Sync has returned. Each record has a mark: how far the log was known to
+// be on the disk by then.
 //
 // A log is a sequence of segments: files of a fixed size. The caller
 // reads segments that have ended and removes them, oldest first.
@@ -12,20 +13,21 @@
 // caller that has stored the log's content in another place can continue with
 // Renew and Mend.
 //
-// Every record has a checksum that depends on its place. Scan refuses a
-// segment of which a part was changed, cut off or lost. Open refuses a
-// missing segment. The loss of the last records looks like a crash and cannot
-// be detected.
+// Every record has a checksum that depends on its place. What cannot be read
+// before the last mark is damage, and Scan refuses it. Behind the last mark a
+// loss of power leaves any part of what was written: the segment ends before
+// that. Open refuses a missing segment. So damage behind the last mark looks
+// like a loss of power and is not detected.
 package wal
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dgraph-io/ristretto/v2/z"
 )
@@ -37,9 +39,9 @@ const SegmentSize = 8 << 20
 
 // MaxRecord is the size of the largest record, in bytes. It is smaller if
 // Options.Size is.
-const MaxRecord = 1<<20 - headerSize - 2*wordSize
+const MaxRecord = endMark - 1
 
-// ErrTooLarge says that a record is empty or does not fit into a segment.
+// ErrTooLarge says that a record does not fit into a segment.
 var ErrTooLarge = errors.New("record is too large")
 
 // Options change how a log works.
@@ -66,7 +68,8 @@ type Log struct {
 
 	// failure is the error of the first write or sync that failed.
 	failure atomic.Pointer[error]
-	dirty   atomic.Bool // something was written since the last sync
+	written atomic.Int64 // the place up to which records are written
+	synced  atomic.Int64 // the place up to which they are on the disk
 
 	// A goroutine holds appending to append, syncing to sync, and both to begin a
 	// segment, appending first. So a sync does not delay records.
@@ -76,6 +79,8 @@ type Log struct {
 	number    uint64
 	size      int
 	at        int    // where the next record goes; behind everything that was written
+	records   int    // where the last record with content ends
+	marked    int    // what the last mark tells
 	buf       []byte // of one record
 	next      uint64 // number of the next segment
 
@@ -128,35 +133,61 @@ func (l *Log) create() (*os.File, error) {
 
 // begin makes a file from create the current segment.
 func (l *Log) begin(file *os.File) {
-	l.file, l.number, l.size, l.at = file, l.next, l.Size, headerSize
+	l.file, l.number, l.size, l.at, l.records, l.marked = file, l.next, l.Size, headerSize, headerSize, headerSize
+	l.written.Store(headerSize)
+	l.synced.Store(headerSize)
 	l.next++
 }
 
 // Append writes a record and does not keep it. When it returns, the record
 // survives the death of the process. After an error the log may have a part
-// of the record, which Scan ignores.
+// of the record, which Scan ignores. An empty record is only a mark.
 func (l *Log) Append(record []byte) error {
 	l.appending.Lock()
 	defer l.appending.Unlock()
+	return l.add(record)
+}
+
+func (l *Log) add(record []byte) error {
 	if err := l.Failed(); err != nil {
 		return err
 	}
-	if len(record) == 0 || len(record) > min(MaxRecord, l.Size-headerSize-2*wordSize) {
+	if len(record) > min(MaxRecord, l.Size-headerSize-2*headSize) {
 		return ErrTooLarge
 	}
-	if l.at+footprint(len(record))+wordSize > l.size {
+	if l.at+footprint(len(record))+headSize > l.size {
 		if err := l.rotate(); err != nil {
 			return err
 		}
 	}
-	l.buf = appendRecord(l.buf[:0], l.number, l.at, record)
-	_, err := l.file.WriteAt(l.buf, int64(l.at))
-	l.dirty.Store(true)
-	l.at += len(l.buf) // after an error, too: a part may be written
-	if err != nil {
+	if err := l.write(uint32(len(record)), record); err != nil {
 		return l.fail(fmt.Errorf("writing: %w", err))
 	}
+	if len(record) > 0 {
+		l.records = l.at
+	}
+	l.written.Store(int64(l.at))
 	return nil
+}
+
+// write writes a record of a size, or the end of the segment.
+func (l *Log) write(size uint32, record []byte) error {
+	l.marked = int(l.synced.Load())
+	l.buf = appendRecord(l.buf[:0], l.number, l.at, size, newMark(time.Now(), l.marked), record)
+	_, err := l.file.WriteAt(l.buf, int64(l.at))
+	l.at += len(l.buf) // after an error, too: a part may be written
+	return err
+}
+
+// Mark writes a mark if all records are on the disk and no mark tells it. Call it
+// when there may be no record for some time.
+func (l *Log) Mark() error {
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	if l.Failed() != nil || l.marked >= l.records || int(l.synced.Load()) < l.records {
+		return l.Failed()
+	}
+	return l.add(nil)
 }
 
 // Sync returns when all records appended before it are on the disk. After an
@@ -164,12 +195,14 @@ func (l *Log) Append(record []byte) error {
 func (l *Log) Sync() error {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
-	if err := l.Failed(); err != nil || !l.dirty.Swap(false) {
+	written := l.written.Load()
+	if err := l.Failed(); err != nil || l.synced.Load() == written {
 		return err
 	}
 	if err := l.DataSync(l.file); err != nil {
 		return l.fail(fmt.Errorf("syncing: %w", err))
 	}
+	l.synced.Store(written)
 	return nil
 }
 
@@ -210,10 +243,7 @@ func (l *Log) rotate() error {
 	if err := l.Failed(); err != nil {
 		return errors.Join(err, next.Close())
 	}
-	end := binary.LittleEndian.AppendUint64(nil, word(l.number, l.at, endMark, nil))
-	_, err = l.file.WriteAt(end, int64(l.at))
-	l.at += len(end)
-	if err == nil {
+	if err = l.write(endMark, nil); err == nil {
 		err = l.DataSync(l.file)
 	}
 	if err != nil {
@@ -243,7 +273,6 @@ func (l *Log) replace(next *os.File) error {
 	l.mu.Unlock()
 	err := l.file.Close()
 	l.begin(next)
-	l.dirty.Store(false)
 	return err
 }
 
@@ -277,7 +306,7 @@ func (l *Log) Mend() { l.failure.Store(nil) }
 func (l *Log) Empty() bool {
 	l.appending.Lock()
 	defer l.appending.Unlock()
-	return l.at == headerSize
+	return l.records == headerSize
 }
 
 // Number returns the number of the current segment.

@@ -2,14 +2,17 @@ package wal
 
 import (
 	"bytes"
-	"encoding/binary"
+	"errors"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"testing"
+	"time"
 )
 
-// sample returns a segment with a few records and a few zeros after them, and
-// where each record begins. Its header has that size.
+// sample returns a segment with a few records, a mark that they are all on the
+// disk, and a few zeros after it. It also returns where each of them begins and the
+// mark ends. The header has that size.
 func sample(t testing.TB) (data []byte, begins []int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -17,6 +20,10 @@ func sample(t testing.TB) (data []byte, begins []int) {
 	for n := range 8 {
 		begins = append(begins, l.at)
 		add(t, l, string(bytes.Repeat([]byte{byte(n + 1)}, 1+n*n*n*5)))
+	}
+	begins = append(begins, l.at)
+	if err := errors.Join(l.Sync(), l.Mark()); err != nil {
+		t.Fatalf("marking: %v", err)
 	}
 	data, err := os.ReadFile(segmentPath(dir, 1))
 	if err != nil {
@@ -28,14 +35,16 @@ func sample(t testing.TB) (data []byte, begins []int) {
 }
 
 // inspectData inspects data as the segment with a number.
-func inspectData(data []byte, number uint64) (records int, ended bool, err error) {
-	return inspect(&window{file: bytes.NewReader(data), size: len(data)}, number)
+func inspectData(data []byte, number uint64) (*Segment, error) {
+	s := &Segment{Number: number}
+	return s, s.inspect(&window{file: bytes.NewReader(data), size: len(data)})
 }
 
 // wantRecords checks how many records the inspection finds; -1 is a refusal.
 func wantRecords(t *testing.T, data []byte, want int, format string, args ...any) {
 	t.Helper()
-	got, _, err := inspectData(data, 1)
+	s, err := inspectData(data, 1)
+	got := s.records
 	if err != nil {
 		got = -1
 	}
@@ -48,9 +57,8 @@ func wantRecords(t *testing.T, data []byte, want int, format string, args ...any
 func TestTornAnywhere(t *testing.T) {
 	t.Parallel()
 	data, begins := sample(t)
-	all := len(begins) - 1
-	wantRecords(t, data, all, "intact")
-	for n := range all {
+	wantRecords(t, data, 8, "intact")
+	for n := range 8 {
 		torn := slices.Clone(data)
 		clear(torn[begins[n]:])
 		wantRecords(t, torn, n, "without record %d", n)
@@ -61,12 +69,11 @@ func TestTornAnywhere(t *testing.T) {
 	}
 }
 
-// TestFlippedAnywhere: every changed bit is detected, except in the padding of
-// a record.
+// TestFlippedAnywhere: each changed bit before the last mark is detected, except in
+// the padding of a record. Behind what is marked it costs no record.
 func TestFlippedAnywhere(t *testing.T) {
 	t.Parallel()
 	data, begins := sample(t)
-	all := len(begins) - 1
 	check := func(from, to, want int) {
 		for at := from; at < to; at++ {
 			for bit := range 8 {
@@ -77,17 +84,17 @@ func TestFlippedAnywhere(t *testing.T) {
 		}
 	}
 	check(0, headerSize, -1)
-	for n := range all {
+	for n := range 8 {
 		w := &window{file: bytes.NewReader(data), size: len(data)}
-		record, _, err := recordAt(w, 1, begins[n])
+		e, err := entryAt(w, 1, begins[n])
 		if err != nil {
 			t.Fatal(err)
 		}
-		end := begins[n] + wordSize + len(record)
+		end := begins[n] + headSize + len(e.record)
 		check(begins[n], end, -1)
-		check(end, begins[n+1], all)
+		check(end, begins[n+1], 8)
 	}
-	check(begins[all], begins[all]+wordSize, -1) // where the next word would stand
+	check(begins[8], begins[9]+headSize, 8) // the mark, and where the next record would be
 }
 
 // TestCutAnywhere: a file that is too short is refused.
@@ -100,40 +107,89 @@ func TestCutAnywhere(t *testing.T) {
 	wantRecords(t, append(data, 0), -1, "a byte too many")
 }
 
-// TestZeroedAnywhere: a lost page is detected, unless all records after it are
-// lost, too.
+// TestZeroedAnywhere: a lost page before the last mark is detected.
 func TestZeroedAnywhere(t *testing.T) {
 	t.Parallel()
 	data, begins := sample(t)
-	last := begins[len(begins)-2]
-	for at := headerSize; at < last; at += wordSize {
+	for at := headerSize; at < begins[8]; at += wordSize {
 		gone := slices.Clone(data)
-		clear(gone[at:min(at+256, last)])
+		clear(gone[at:min(at+256, begins[8])])
 		wantRecords(t, gone, -1, "256 bytes from byte %d zeroed", at)
 	}
 }
 
-// TestPowerLost: a loss of power may lose any sectors of the last record, which
-// no caller was told is synced. Damage to a record before it is refused.
+// TestPowerLost: a loss of power may lose any pages of what was not on the disk.
+// The segment ends before them, and tells when that was written.
 func TestPowerLost(t *testing.T) {
 	t.Parallel()
-	data, begins := sample(t)
-	all := len(begins) - 1
-	sectors := func(n int) (list []int) {
-		for at := begins[n] / sectorSize * sectorSize; at < begins[n+1]-wordSize; at += sectorSize {
-			list = append(list, max(at, begins[n]))
+	const synced, records = 20, 60
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		dir := t.TempDir()
+		l, _ := openLog(t, dir, 0, options())
+		var ends []int
+		for n := range records {
+			add(t, l, string(bytes.Repeat([]byte{byte(n + 1)}, 1+random.IntN(300))))
+			ends = append(ends, l.at)
+			if n == synced-1 {
+				if err := l.Sync(); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
-		return list
+		unit := []int{wordSize, 512, 4096}[random.IntN(3)]
+		lost := l.at // the first byte that is
+		for at := ends[synced-1]; at < l.at; at = (at/unit + 1) * unit {
+			if end := min((at/unit+1)*unit, l.at); random.IntN(4) == 0 {
+				if _, err := l.file.WriteAt(make([]byte, end-at), int64(at)); err != nil {
+					t.Fatal(err)
+				}
+				lost = min(lost, at)
+			}
+		}
+		left, err := Scan(dir, 1)
+		if err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+			continue
+		}
+		want := synced
+		for want < records && ends[want] <= lost {
+			want++
+		}
+		// A lost word can be padding, or have been zero before.
+		if got := left[0].records; got < want {
+			t.Errorf("seed %d: got %d records, want %d", seed, got, want)
+		}
+		if torn := left[0].Torn(); torn != nil && (torn.At != ends[left[0].records-1] || torn.Since.IsZero() || torn.Until.Before(torn.Since) && !torn.Until.IsZero()) {
+			t.Errorf("seed %d: %+v", seed, torn)
+		}
 	}
-	for _, at := range sectors(all - 1) {
-		lost := slices.Clone(data)
-		clear(lost[at:min(at/sectorSize*sectorSize+sectorSize, begins[all])])
-		wantRecords(t, lost, all-1, "the last record without its sector at byte %d", at)
+}
+
+// TestMark: a mark is written once after a sync, and with the next record.
+func TestMark(t *testing.T) {
+	t.Parallel()
+	l, _ := openLog(t, t.TempDir(), 0, options())
+	check := func(what string, want int) {
+		t.Helper()
+		before := l.at
+		if err := l.Mark(); err != nil || l.at-before != want {
+			t.Errorf("%s: %d bytes, %v, want %d", what, l.at-before, err, want)
+		}
 	}
-	for _, at := range sectors(all - 2) {
-		lost := slices.Clone(data)
-		clear(lost[at:min(at/sectorSize*sectorSize+sectorSize, begins[all-1])])
-		wantRecords(t, lost, -1, "the record before it without its sector at byte %d", at)
+	check("without records", 0)
+	add(t, l, "a")
+	check("not on the disk", 0)
+	for range 2 {
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		check("on the disk", headSize)
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		check("marked", 0)
+		add(t, l, "b")
 	}
 }
 
@@ -142,23 +198,26 @@ func TestMisplaced(t *testing.T) {
 	t.Parallel()
 	data, begins := sample(t)
 	moved := slices.Clone(data)
-	end := begins[len(begins)-1]
-	copy(moved[end:], data[begins[0]:begins[1]])
-	wantRecords(t, moved, -1, "the first record again at the end")
-	if _, _, err := inspectData(data, 2); err == nil {
+	copy(moved[begins[9]:], data[begins[0]:begins[1]])
+	wantRecords(t, moved, 8, "the first record again at the end")
+	if _, err := inspectData(data, 2); err == nil {
 		t.Errorf("a segment under another number is not noticed")
 	}
 }
 
-// TestEnd: data after the end of a segment is refused.
+// TestEnd: data after the end of a segment is refused, and so is a fault before it.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	data, begins := sample(t)
-	end := begins[len(begins)-1]
-	binary.LittleEndian.PutUint64(data[end:], word(1, end, endMark, nil))
-	if n, ended, err := inspectData(data, 1); n != len(begins)-1 || !ended || err != nil {
-		t.Errorf("an ended segment: got %d records, %v, %v", n, ended, err)
+	end := begins[8]
+	clear(data[end:])
+	copy(data[end:], appendRecord(nil, 1, end, endMark, newMark(time.Now(), headerSize), nil))
+	if s, err := inspectData(data, 1); s.records != 8 || !s.ended || err != nil {
+		t.Errorf("an ended segment: got %d records, %v, %v", s.records, s.ended, err)
 	}
+	data[begins[3]] ^= 1
+	wantRecords(t, data, -1, "a fault before the end")
+	data[begins[3]] ^= 1
 	data[len(data)-1] = 1
 	wantRecords(t, data, -1, "data behind the end")
 }
@@ -173,6 +232,6 @@ func FuzzInspect(f *testing.F) {
 		if len(data) >= headerSize {
 			copy(data, header(1, len(data)))
 		}
-		_, _, _ = inspectData(data, 1)
+		_, _ = inspectData(data, 1)
 	})
 }

@@ -24,6 +24,7 @@ type Segment struct {
 	path    string
 	records int
 	ended   bool
+	torn    *Torn
 }
 
 // Scan verifies the segments of a directory from first on, and returns them
@@ -42,11 +43,7 @@ func Scan(dir string, first uint64) (segments []*Segment, err error) {
 			continue // damage does not matter: its records are not needed
 		}
 		s := &Segment{Number: number, path: path}
-		err = s.read(func(w *window) (err error) {
-			s.records, s.ended, err = inspect(w, number)
-			return err
-		})
-		if err != nil {
+		if err := s.read(s.inspect); err != nil {
 			return nil, err
 		}
 		segments = append(segments, s)
@@ -86,10 +83,19 @@ func missing(number uint64) error {
 // returns.
 func (s *Segment) Each(fn func(record []byte) error) error {
 	return s.read(func(w *window) error {
-		_, _, err := walk(w, s.Number, fn)
+		_, _, err := walk(w, s.Number, func(e entry) error {
+			if len(e.record) == 0 {
+				return nil
+			}
+			return fn(e.record)
+		})
 		return err
 	})
 }
+
+// Torn returns the end of the segment that a loss of power took, nil if it has
+// all that was written.
+func (s *Segment) Torn() *Torn { return s.torn }
 
 // Empty tells whether Scan found no record in the segment.
 func (s *Segment) Empty() bool { return s.records == 0 }
