@@ -18,31 +18,26 @@ import (
 const maxValue = 1 << 20
 
 // archive is the database. All writes go through it.
-//
-// Each transaction has a number, which is also a row. A database that has
-// lost its newest rows has a lower number than the log of the counts knows.
 type archive struct {
-	db      *badger.DB
-	durable bool         // every write is synced
-	sync    func() error // db.Sync
+	db   *badger.DB
+	sync func() error // db.Sync
 	// checkDisk returns why Badger must not write now.
 	checkDisk func() error
-	// confirm tells the log that the changes up to a number are on the disk.
-	confirm func(changes uint64) error
-	// logFailed returns why confirm would fail.
-	logFailed func() error
+	// log appends rows to the log, a record for each group, and syncs it if sync is
+	// set.
+	log func(groups [][]change, sync bool) error
 
 	// mu is held while rows are written and synced. A sync must follow its
 	// write before the next one: once Badger has begun another memtable, it
 	// no longer syncs the log of the one before.
-	mu      sync.Mutex
-	changes uint64 // the number of the last change; guarded by mu
+	mu    sync.Mutex
+	dirty bool // rows that are not in the log were written since the last sync; guarded by mu
 	// writes is how many writes and syncs have succeeded.
 	writes atomic.Int64
 	// broken is the sync that failed. The kernel may have dropped pages that
 	// it could not write, and reports that only once. A later sync proves
 	// nothing, so nothing is written and no call admitted until the store is
-	// opened again.
+	// opened again. The same is true if a row is in the log and not in Badger.
 	broken atomic.Pointer[error]
 }
 
@@ -58,123 +53,154 @@ type change struct {
 	done func()
 }
 
-// write writes rows in the background, or fails with store.ErrUnavailable.
-// They are on the disk about a second later.
-func (a *archive) write(changes ...change) error {
-	return a.writeChecked(func() ([]change, error) { return changes, nil })
+// promise is when rows are on the disk.
+type promise int
+
+const (
+	soon    promise = iota // about a second later, if no loss of power damages Badger's log
+	logged                 // about a second later, in the log
+	durable                // when they are written, in the log
+	kept                   // when they are written, in Badger
+)
+
+// write writes rows, or fails with store.ErrUnavailable.
+func (a *archive) write(p promise, changes ...change) error {
+	return a.writeChecked(p, func() ([]change, error) { return changes, nil })
 }
 
 // writeChecked is write for rows that check returns while no other rows are
-// written.
-func (a *archive) writeChecked(check func() ([]change, error)) error {
-	if _, err := a.commit(false, check); err != nil {
+// written. If the disk fails, durable rows can be there after a restart.
+func (a *archive) writeChecked(p promise, check func() ([]change, error)) error {
+	if err := a.commit(p, check); err != nil {
 		return fmt.Errorf("%w: writing: %w", store.ErrUnavailable, err)
 	}
 	return nil
 }
 
-// writeDurably is writeChecked for rows that are on the disk when it returns
-// nil. The log has the number of the change then. If the log fails, the rows are
-// on the disk, and that is an error.
-func (a *archive) writeDurably(check func() ([]change, error)) error {
-	err := a.logFailed()
-	if err == nil {
-		var number uint64
-		if number, err = a.commit(true, check); err == nil && number > 0 {
-			err = a.confirm(number)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%w: writing: %w", store.ErrUnavailable, err)
-	}
-	return nil
-}
-
-// writeRows writes rows so that they are on the disk, and does not tell the
-// log.
-func (a *archive) writeRows(changes []change) error {
-	_, err := a.commit(true, func() ([]change, error) { return changes, nil })
-	return err
-}
-
-// commit writes rows in as few transactions as they need, and returns the number
-// of the last of these changes, 0 without any: others may not be on the disk. It
-// checks the disk first: Badger writes through mapped files, and a page that
-// finds no space on the disk ends the process.
-func (a *archive) commit(durable bool, check func() ([]change, error)) (number uint64, err error) {
+// commit writes rows in as few transactions as they need. It checks the disk
+// first: Badger writes through mapped files, and a page that finds no space on
+// the disk ends the process.
+func (a *archive) commit(p promise, check func() ([]change, error)) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.failed(); err != nil {
-		return 0, err
+		return err
 	}
 	if err := a.checkDisk(); err != nil {
-		return 0, err
+		return err
 	}
 	changes, err := check()
 	if err != nil {
-		return 0, err
+		return err
 	}
+	var txns []*badger.Txn
+	var groups [][]change
+	defer func() {
+		for _, txn := range txns {
+			txn.Discard()
+		}
+	}()
 	for len(changes) > 0 {
-		written, err := a.commitSome(changes)
-		if err == nil && (durable || a.durable) {
-			err = a.syncNow()
-		}
+		txn, written, err := a.transaction(p, changes)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		for _, c := range changes[:written] {
+		txns, groups, changes = append(txns, txn), append(groups, changes[:written]), changes[written:]
+	}
+	if (p == logged || p == durable) && len(groups) > 0 {
+		if err := a.log(groups, p == durable); err != nil {
+			return err
+		}
+	}
+	for i, txn := range txns {
+		if err := a.commitOne(p, txn); err != nil {
+			return err
+		}
+		for _, c := range groups[i] {
 			if c.done != nil {
 				c.done()
 			}
 		}
-		changes, number = changes[written:], a.changes
 	}
-	return number, nil
+	return nil
 }
 
-// commitSome writes as many rows as fit into a transaction, and returns how many
-// it wrote. It does not separate rows that are joined.
-func (a *archive) commitSome(changes []change) (written int, err error) {
-	txn := a.db.NewTransaction(true)
-	defer txn.Discard()
-	if err := add(txn, changesRow(a.changes+1)); err != nil {
-		return 0, err
+// commitOne commits a transaction whose rows are in the log if they have to be.
+func (a *archive) commitOne(p promise, txn *badger.Txn) error {
+	if err := txn.Commit(); err != nil {
+		if p == logged || p == durable {
+			a.broken.CompareAndSwap(nil, &err)
+		}
+		return err
+	}
+	a.writes.Add(1)
+	if p == kept {
+		return a.syncNow()
+	}
+	a.dirty = a.dirty || p == soon
+	return nil
+}
+
+// transaction returns a transaction with as many rows as fit, and how many these
+// are. It does not separate rows that are joined.
+func (a *archive) transaction(p promise, changes []change) (txn *badger.Txn, rows int, err error) {
+	txn = a.db.NewTransaction(true)
+	if p == kept {
+		err = add(txn, change{key: keptKey, value: []byte{1}})
 	}
 	whole := 0 // where the last rows that are joined begin
-	for ; written < len(changes); written++ {
-		if !changes[written].joined {
-			whole = written
+	for ; rows < len(changes) && err == nil; rows++ {
+		if !changes[rows].joined {
+			whole = rows
 		}
-		err := add(txn, changes[written])
+		err = add(txn, changes[rows])
 		if errors.Is(err, badger.ErrTxnTooBig) && whole > 0 {
-			if whole < written {
-				return a.commitSome(changes[:whole])
+			if whole < rows {
+				txn.Discard()
+				return a.transaction(p, changes[:whole])
 			}
-			break
-		}
-		if err != nil {
-			return 0, err
+			return txn, rows, nil
 		}
 	}
-	if err := txn.Commit(); err != nil {
-		return 0, err
+	if err != nil {
+		txn.Discard()
+		return nil, 0, err
 	}
-	a.changes++
-	a.writes.Add(1)
-	return written, nil
+	return txn, rows, nil
 }
 
-// flush syncs the rows that were written, if there are changes after the
-// known number. It returns the number of the last change.
-func (a *archive) flush(known uint64) (number uint64, err error) {
+// current returns rows as they are, to be written again.
+func (a *archive) current(keys [][]byte) (rows []change, err error) {
+	err = a.view(func(txn *badger.Txn) error {
+		for _, key := range keys {
+			row := change{key: key}
+			item, err := txn.Get(key)
+			if err == nil {
+				if row.value, err = item.ValueCopy([]byte{}); item.ExpiresAt() != 0 {
+					row.expires = time.Unix(int64(item.ExpiresAt())-1, 0)
+				}
+			}
+			if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+				return err
+			}
+			rows = append(rows, row)
+		}
+		return nil
+	})
+	return rows, err
+}
+
+// flush syncs what was written since the last sync and is not in the log.
+func (a *archive) flush() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.changes > known {
-		if err = a.failed(); err == nil {
-			err = a.syncNow()
-		}
+	if !a.dirty {
+		return nil
 	}
-	return a.changes, err
+	if err := a.failed(); err != nil {
+		return err
+	}
+	return a.syncNow()
 }
 
 func (a *archive) syncNow() error {
@@ -183,6 +209,7 @@ func (a *archive) syncNow() error {
 		a.broken.Store(&err)
 		return err
 	}
+	a.dirty = false
 	a.writes.Add(1)
 	return nil
 }

@@ -13,7 +13,7 @@ func (s *Store) Save(_ context.Context, rows []login.Row) error {
 	for i, row := range rows {
 		changes[i] = change{key: attemptKey(row.Key), value: row.Value, expires: row.ExpiresAt}
 	}
-	return s.ledger.Use(func() error { return s.archive.write(changes...) })
+	return s.ledger.Use(func() error { return s.archive.write(soon, changes...) })
 }
 
 // LoadAttempts implements login.Journal.

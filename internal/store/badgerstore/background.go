@@ -1,6 +1,7 @@
 package badgerstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,11 +11,11 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/ristretto/z"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/outage"
 	"github.com/caddy-tollgate/tollgate/internal/store"
-	"github.com/caddy-tollgate/tollgate/internal/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/internal/store/badgerstore/wal"
 )
 
@@ -37,18 +38,18 @@ func (j *journal) runSync(stop <-chan struct{}) {
 	j.everySecond(stop, "syncing the log of counts", func() error {
 		j.syncBegan.Store(new(time.Now()))
 		defer j.syncBegan.Store(nil)
-		return j.log.Sync()
+		return errors.Join(j.log.Sync(), j.log.Mark())
 	})
 }
 
-// run writes ended segments to the archive and restores a log that failed,
-// until stop is closed.
+// run writes ended segments to the archive, restores a log that failed, and
+// syncs what is not in the log, until stop is closed.
 func (j *journal) run(stop <-chan struct{}) {
 	j.everySecond(stop, "keeping the log of counts", func() error {
-		if err := j.syncArchive(); err != nil {
+		if err := j.archiveEnded(); err != nil {
 			return err
 		}
-		return j.archiveEnded()
+		return j.archive.flush()
 	})
 }
 
@@ -81,21 +82,6 @@ func (j *journal) hangs() error {
 	return fmt.Errorf("syncing the log takes longer than %s", hangsAfter)
 }
 
-// syncArchive syncs the archive and confirms its changes to the log. It
-// restores a log that failed.
-func (j *journal) syncArchive() error {
-	if j.log.Failed() != nil {
-		j.archiving.Lock()
-		defer j.archiving.Unlock()
-		return j.restore()
-	}
-	changes, err := j.archive.flush(j.confirmed.Load())
-	if err == nil && changes > j.confirmed.Load() {
-		err = j.confirm(changes)
-	}
-	return err
-}
-
 // check writes to the log as an admitted call does, and syncs it.
 func (j *journal) check() error {
 	if err := j.archive.failed(); err != nil {
@@ -104,13 +90,20 @@ func (j *journal) check() error {
 	if err := j.disk.check(); err != nil {
 		return err
 	}
-	return j.confirm(j.confirmed.Load())
+	j.appending.Lock()
+	err := j.append(nil)
+	j.appending.Unlock()
+	if err == nil {
+		err = j.log.Sync()
+	}
+	return err
 }
 
 // restore makes a log that failed usable again. The kernel may have dropped
 // pages whose write failed, so the log is not read back: every counter that
 // changed since the store was opened is written from memory to the archive
-// and synced before another call is admitted. archiving is held.
+// and synced before another call is admitted, and so are the rows that only the
+// log has for sure. archiving is held.
 //
 // From Renew to Mend the log refuses records. So no count changes and no
 // segment ends, and the segment that failed needs no end. None of this is
@@ -127,15 +120,16 @@ func (j *journal) restore() error {
 	if err != nil {
 		return errors.Join(failure, err)
 	}
-	if err := j.archiveCounts(j.counts(), number); err != nil {
+	var rows []change
+	for _, c := range j.counts() {
+		rows = append(rows, countRow(appendCountKey(nil, c.Day, c.Holder, c.Endpoint), uint64(c.Used)))
+	}
+	if err := j.archiveUpTo(number-1, rows); err != nil {
 		return errors.Join(failure, err)
 	}
 	j.log.Mend()
-	// The segments before number are not read again, also if confirm fails:
-	// their values are older than those in the archive now. Later segments
-	// can have ended since Mend and have newer values. A file that cannot be
-	// deleted is ignored at the next start, because the log begins behind it.
-	err = j.confirm(j.confirmed.Load())
+	// Later segments can have ended since. A file that cannot be deleted is ignored
+	// at the next start, because the log begins behind it.
 	for segment := j.log.Ended(); segment != nil && segment.Number < number; segment = j.log.Ended() {
 		j.archived(segment.Number)
 		err = errors.Join(err, j.log.Remove())
@@ -143,19 +137,37 @@ func (j *journal) restore() error {
 	return err
 }
 
-// archiveCounts writes counts to the archive, then the number of the first
-// segment that is still needed.
-func (j *journal) archiveCounts(counts []ledger.Count, segment uint64) error {
-	for part := range slices.Chunk(counts, j.batch) {
-		rows := make([]change, len(part))
-		for i, c := range part {
-			rows[i] = countRow(appendCountKey(nil, c.Day, c.Holder, c.Endpoint), uint64(c.Used))
-		}
-		if err := j.archive.writeRows(rows); err != nil {
+// archiveUpTo makes the archive have all of the segments up to a number: their
+// rows as they are now, and then those counts. The log begins behind them then.
+func (j *journal) archiveUpTo(last uint64, counts []change) error {
+	for part := range slices.Chunk(j.changedUntil(last), j.batch) {
+		if err := j.archive.commit(kept, func() ([]change, error) { return j.archive.current(part) }); err != nil {
 			return err
 		}
 	}
-	return j.archive.writeRows(formatRows(segment))
+	if err := j.archiveRows(counts); err != nil {
+		return err
+	}
+	return j.beginWith(last + 1)
+}
+
+// archiveRows writes rows to the archive.
+func (j *journal) archiveRows(rows []change) error {
+	for part := range slices.Chunk(rows, j.batch) {
+		if err := j.archive.commit(kept, func() ([]change, error) { return part, nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beginWith makes a segment the first that is needed. The names of Badger's files
+// must be on the disk before the segments before it are removed.
+func (j *journal) beginWith(segment uint64) error {
+	if err := j.archiveRows(formatRows(segment)); err != nil {
+		return err
+	}
+	return z.SyncDir(j.disk.dir)
 }
 
 // archiveEnded writes all segments that have ended to the archive.
@@ -176,69 +188,57 @@ func (j *journal) archiveUntil(last uint64) error {
 		if err := j.archiveSegment(segment); err != nil {
 			return fmt.Errorf("writing counts to the archive: %w", err)
 		}
-		if err := j.remove(segment); err != nil {
+		j.archived(segment.Number)
+		if err := j.log.Remove(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// remove deletes the oldest segment, whose counts are in the archive. It
-// writes the number of the last change to the current segment first.
-func (j *journal) remove(segment *wal.Segment) error {
-	if err := j.confirm(j.confirmed.Load()); err != nil {
-		return err
-	}
-	j.archived(segment.Number)
-	return j.log.Remove()
-}
-
-// archiveSegment writes the counts of a segment to the archive, then the
-// number of the next segment as the first that is still needed.
+// archiveSegment writes a segment to the archive. Its rows are there, and may be
+// newer.
 func (j *journal) archiveSegment(segment *wal.Segment) error {
-	var counts lastCounts
-	if err := segment.Each(counts.read); err != nil {
+	var counts lastRows
+	err := segment.Each(func(record []byte) error { return eachRow(record, counts.count, func(change) {}) })
+	if err != nil {
 		return err
 	}
-	rows := append(counts.rows(), formatRows(segment.Number+1)...)
-	for part := range slices.Chunk(rows, j.batch) {
-		if err := j.archive.writeRows(part); err != nil {
-			return err
-		}
+	return j.archiveUpTo(segment.Number, counts.changes)
+}
+
+// lastRows is the last value of each row in a segment.
+type lastRows struct {
+	index   map[string]int // of a key
+	changes []change
+}
+
+// count adds a count. A counter occurs thousands of times, so its key is copied
+// only once.
+func (l *lastRows) count(key []byte, used uint64) {
+	i, known := l.index[string(key)]
+	if !known {
+		i = l.add(bytes.Clone(key))
 	}
-	return nil
+	l.changes[i] = countRow(l.changes[i].key, used)
 }
 
-// lastCounts is the last value of each counter in a segment.
-type lastCounts struct {
-	index  map[string]int // of a key
-	keys   []string
-	values []uint64
-}
-
-// read reads a record. A counter occurs thousands of times, so its key is
-// copied only once.
-func (l *lastCounts) read(record []byte) error {
-	return eachRow(record, func(key []byte, used uint64) {
-		if i, ok := l.index[string(key)]; ok {
-			l.values[i] = used
-			return
-		}
-		if l.index == nil {
-			l.index = map[string]int{}
-		}
-		added := string(key)
-		l.index[added] = len(l.keys)
-		l.keys, l.values = append(l.keys, added), append(l.values, used)
-	}, func(uint64) {})
-}
-
-func (l *lastCounts) rows() []change {
-	rows := make([]change, len(l.keys), len(l.keys)+2)
-	for i, key := range l.keys {
-		rows[i] = countRow([]byte(key), l.values[i])
+// row adds a row.
+func (l *lastRows) row(c change) {
+	i, known := l.index[string(c.key)]
+	if !known {
+		i = l.add(bytes.Clone(c.key))
 	}
-	return rows
+	l.changes[i] = change{key: l.changes[i].key, value: bytes.Clone(c.value), expires: c.expires}
+}
+
+func (l *lastRows) add(key []byte) int {
+	if l.index == nil {
+		l.index = map[string]int{}
+	}
+	l.index[string(key)] = len(l.changes)
+	l.changes = append(l.changes, change{key: key})
+	return len(l.changes) - 1
 }
 
 // countRow is the row of a count. A count of zero has none.

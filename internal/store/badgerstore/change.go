@@ -140,7 +140,7 @@ func (s *Store) write(at time.Time, steps []*step) error {
 			st.err = s.closeCounts(st.After.ID)
 		}
 	}
-	err := s.archive.writeDurably(func() (changes []change, err error) {
+	err := s.archive.writeChecked(durable, func() (changes []change, err error) {
 		claimed := map[token.Hash]string{}
 		for _, st := range steps {
 			if st.err != nil {

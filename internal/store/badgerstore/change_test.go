@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -118,7 +119,7 @@ func TestJoinedRows(t *testing.T) {
 		}
 		return errors.Join(err, works())
 	})
-	if err := writeDurably(s, rows...); err != nil {
+	if err := s.archive.write(kept, rows...); err != nil {
 		t.Fatal(err)
 	}
 	syncWith(s, works)
@@ -160,19 +161,16 @@ func TestEntriesAreOnTheDisk(t *testing.T) {
 		return n / 2
 	}
 	record("first")
-	works := s.archive.sync
-	syncs := 0
-	syncWith(s, func() error {
-		// A later sync is one of the background.
-		if syncs++; syncs == 1 {
-			if n := listed(); n != 1 {
-				t.Errorf("during the sync %d entries are listed, want 1", n)
-			}
+	stopBackground(s)
+	sync := s.journal.log.DataSync
+	s.journal.log.DataSync = func(f *os.File) error {
+		if n := listed(); n != 1 {
+			t.Errorf("during the sync %d entries are listed, want 1", n)
 		}
-		return works()
-	})
+		return sync(f)
+	}
 	record("second")
-	syncWith(s, works)
+	s.journal.log.DataSync = sync
 	if n := listed(); n != 2 {
 		t.Errorf("after the sync %d entries are listed, want 2", n)
 	}
@@ -190,30 +188,28 @@ func TestBatchInSeveralTransactions(t *testing.T) {
 	for i := range ids {
 		ids[i] = fmt.Sprint("acc_", i)
 	}
-	syncs, works := 0, s.archive.sync
-	syncWith(s, func() error {
-		syncs++
-		var counts [3]int
-		for i, prefix := range []byte{prefixAccount, prefixRow, prefixEntry} {
-			err := s.archive.scan([]byte{prefix}, func([]byte, []byte) error { counts[i]++; return nil })
-			if err != nil {
-				t.Error(err)
+	transactions, log := 0, s.archive.log
+	s.archive.log = func(groups [][]change, sync bool) error {
+		for _, group := range groups {
+			transactions++
+			counts := map[byte]int{}
+			for _, c := range group {
+				counts[c.key[0]]++
+			}
+			if n := counts[prefixAccount]; n == 0 || n != counts[prefixRow] || n != counts[prefixEntry] {
+				t.Errorf("transaction %d: the rows are %v", transactions, counts)
 			}
 		}
-		if counts[0] == 0 || counts[0] != counts[1] || counts[0] != counts[2] {
-			t.Errorf("transaction %d: documents, rows and entries are %v", syncs, counts)
-		}
-		return works()
-	})
+		return log(groups, sync)
+	}
 	errs := s.Change(t.Context(), time.Now(), ids, func(_ int, a *book.Account) error {
 		a.Exists, a.Label = true, randomText(store.MaxLabel)
 		a.Rows = []book.Write{{Row: book.Row{Key: "row", Value: []byte(randomText(8000))}}}
 		a.Record(store.Entry{At: time.Now(), Action: "account.create", Target: randomText(12_000)})
 		return nil
 	})
-	syncWith(s, works)
-	if err := errors.Join(errs...); err != nil || syncs < 2 {
-		t.Errorf("in %d transactions: %v", syncs, err)
+	if err := errors.Join(errs...); err != nil || transactions < 2 {
+		t.Errorf("in %d transactions: %v", transactions, err)
 	}
 }
 

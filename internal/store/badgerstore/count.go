@@ -163,7 +163,7 @@ func (s *Store) deleteCounts(account string, keys []string, deleted bool) error 
 		return err
 	}
 	if deleted && len(ofKeys) == len(counts) {
-		return s.archive.write(change{key: deletedKey(account)})
+		return s.archive.write(logged, change{key: deletedKey(account)})
 	}
 	return nil
 }

@@ -120,8 +120,8 @@ func creditWithFault(t *testing.T, failing int64, happens bool) bool {
 		return errDisk
 	}
 	write, syncs := s.journal.append, s.archive.sync
-	appendWith(s, func(record []byte, durable bool) error {
-		return fault(func() error { return write(record, durable) })
+	appendWith(s, func(record []byte) error {
+		return fault(func() error { return write(record) })
 	})
 	syncWith(s, func() error { return fault(syncs) })
 	err := renewals(t, s)

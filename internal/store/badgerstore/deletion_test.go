@@ -26,7 +26,7 @@ func TestDaysEnd(t *testing.T) {
 	want := []calendar.Day{-1, 0, 7}
 	for _, day := range want {
 		key := appendCountKey(nil, day, "acc_1", "convert")
-		if err := s.archive.write(change{key: key, value: []byte{1}}); err != nil {
+		if err := s.archive.write(soon, change{key: key, value: []byte{1}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,9 +141,15 @@ func TestDeletionWithoutKeyCounts(t *testing.T) {
 	dir := t.TempDir()
 	s := countedAccounts(t, dir)
 	add, errLost := s.journal.append, errors.New("pages lost")
-	appendWith(s, func([]byte, bool) error { return errLost })
-	if err := s.DeleteAccount(t.Context(), "acc_1"); !errors.Is(err, errLost) {
-		t.Errorf("got %v, want %v", err, errLost)
+	writes := 0
+	appendWith(s, func(record []byte) error {
+		if writes++; writes > 1 { // the account is deleted
+			return errLost
+		}
+		return add(record)
+	})
+	if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
+		t.Error(err)
 	}
 	wantCounts(t, s, "key_", map[string]int{"acc_1": 2, "acc_10": 2})
 	crashed := t.TempDir()
@@ -248,6 +254,9 @@ func TestFailedSyncIsFinal(t *testing.T) {
 		}
 		errLost, works := errors.New("pages lost"), s.archive.sync
 		syncWith(s, func() error { return errLost })
+		if err := errors.Join(s.journal.log.Rotate(), s.journal.archiveEnded()); !errors.Is(err, errLost) {
+			t.Errorf("%s: writing the log to the archive: got %v", name, err)
+		}
 		for try := range 2 {
 			if err := change(s); !errors.Is(err, errLost) || !errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("%s, try %d: got %v, want %v", name, try+1, err, errLost)

@@ -60,15 +60,30 @@ func (s *Store) FlushForTest() error { return s.journal.syncNow() }
 
 // syncNow does at once what the background does every second.
 func (j *journal) syncNow() error {
-	if err := j.syncArchive(); err != nil {
-		return err
+	j.archiving.Lock()
+	err := j.restore()
+	j.archiving.Unlock()
+	if err == nil {
+		err = j.archive.flush()
 	}
-	return j.log.Sync()
+	if err == nil {
+		err = errors.Join(j.log.Sync(), j.log.Mark())
+	}
+	return err
+}
+
+// stopBackground stops what a store does by itself.
+func stopBackground(s TestStore) {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	s.stopped = true
+	close(s.stop)
+	s.done.Wait()
 }
 
 // writeDurably writes rows as a change does.
 func writeDurably(s TestStore, rows ...change) error {
-	return s.archive.writeDurably(func() ([]change, error) { return rows, nil })
+	return s.archive.write(durable, rows...)
 }
 
 // SetPatience sets how long Close waits for the disk.
@@ -94,13 +109,13 @@ func Daily(endpoint string, limit int64) []store.Limit {
 func (s *Store) FailLog(every int) {
 	s.journal.appending.Lock()
 	defer s.journal.appending.Unlock()
-	s.journal.append = s.journal.appendSynced
+	s.journal.append = s.journal.log.Append
 	if writes := 0; every > 0 {
-		s.journal.append = func(record []byte, sync bool) error {
+		s.journal.append = func(record []byte) error {
 			if writes++; writes%every == 0 {
 				return errDisk
 			}
-			return s.journal.appendSynced(record, sync)
+			return s.journal.log.Append(record)
 		}
 	}
 }

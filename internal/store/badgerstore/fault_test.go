@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-
-	"github.com/caddy-tollgate/tollgate/internal/store/badgerstore/ledger"
 )
 
 var errDisk = errors.New("input/output error")
@@ -24,7 +22,7 @@ func failLog(t *testing.T, s TestStore, faulty *atomic.Bool) {
 	t.Helper()
 	faulty.Store(true)
 	// The background may have synced the calls, so there must be something to sync.
-	if err := s.journal.confirm(s.journal.confirmed.Load()); !errors.Is(err, errDisk) || s.journal.log.Failed() == nil {
+	if err := s.journal.check(); !errors.Is(err, errDisk) || s.journal.log.Failed() == nil {
 		t.Fatalf("syncing: got %v", err)
 	}
 	faulty.Store(false)
@@ -43,7 +41,7 @@ func openFailed(t *testing.T) (s TestStore, dir string) {
 }
 
 // appendWith replaces a store's way to write to its log.
-func appendWith(s TestStore, write func(record []byte, durable bool) error) {
+func appendWith(s TestStore, write func(record []byte) error) {
 	s.journal.appending.Lock()
 	defer s.journal.appending.Unlock()
 	s.journal.append = write
@@ -80,56 +78,6 @@ func TestRestoreOnce(t *testing.T) {
 	if number := s.journal.log.Number(); number != 2 {
 		t.Errorf("the log is in segment %d, want 2", number)
 	}
-	s.journal.archiving.Unlock()
-	wantAfterCrash(t, dir, 3)
-}
-
-// TestSegmentEndsDuringRestore: a segment that ends as soon as the log works
-// again has newer counts than the archive, so restore does not remove it.
-func TestSegmentEndsDuringRestore(t *testing.T) {
-	t.Parallel()
-	s, dir := openFailed(t)
-	write := s.journal.append
-	appendWith(s, func(record []byte, durable bool) error {
-		s.journal.append = write
-		count := appendCount(nil, &ledger.Count{Holder: "acc_1", Endpoint: "convert", Day: today, Used: 7})
-		return errors.Join(write(count, false), s.journal.log.Rotate(), write(record, durable))
-	})
-	if err := s.journal.restore(); err != nil {
-		t.Errorf("restoring: %v", err)
-	}
-	if left := s.journal.log.Ended(); left == nil || left.Number != 2 {
-		t.Errorf("the oldest segment is %v, want 2", left)
-	}
-	wantAfterCrash(t, dir, 7)
-	s.journal.archiving.Unlock() // the background removes the segment
-}
-
-// TestConfirmFailsAfterRestore: the segments that a restore has replaced are
-// not written to the archive later.
-func TestConfirmFailsAfterRestore(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s, faulty := openFaulty(t, dir)
-	s.journal.archiving.Lock()
-	take(t, s, call("convert", today))
-	if err := s.journal.log.Rotate(); err != nil {
-		t.Fatalf("ending a segment: %v", err)
-	}
-	take(t, s, call("convert", today))
-	failLog(t, s, faulty)
-	write := s.journal.append
-	appendWith(s, func([]byte, bool) error {
-		s.journal.append = write
-		return errDisk
-	})
-	if err := s.journal.restore(); !errors.Is(err, errDisk) {
-		t.Errorf("restoring: got %v", err)
-	}
-	if left := s.journal.log.Ended(); left != nil {
-		t.Errorf("segment %d is left", left.Number)
-	}
-	take(t, s, call("convert", today))
 	s.journal.archiving.Unlock()
 	wantAfterCrash(t, dir, 3)
 }

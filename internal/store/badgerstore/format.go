@@ -12,17 +12,17 @@ type format struct {
 	version string // empty if the database is new
 	// segment is the first segment of the log that is not in the archive.
 	segment uint64
-	// changes is the number of the last change; see archive.
-	changes uint64
 }
 
 // version is the version of the format. A change of the rows needs a new one.
-const version = "tollgate 11"
+const version = "tollgate 12"
 
 var (
 	versionKey = append([]byte{prefixMeta}, "format"...)
 	segmentKey = append([]byte{prefixMeta}, "log"...)
-	changesKey = append([]byte{prefixMeta}, "changes"...)
+	// keptKey is the key of a row in each transaction that is synced in Badger: see
+	// inspectOrphans.
+	keptKey = append([]byte{prefixMeta}, "kept"...)
 	// restoringKey is a row while a restore is not finished.
 	restoringKey = append([]byte{prefixMeta}, "restoring"...)
 )
@@ -47,10 +47,7 @@ func (a *archive) format() (f format, err error) {
 		return f, cmp.Or(err, errUnfinished)
 	}
 	if f.segment, err = a.number(segmentKey); err != nil {
-		return f, damaged("the number of its log: %w", err)
-	}
-	if f.changes, err = a.number(changesKey); err != nil {
-		err = damaged("the number of its changes: %w", err)
+		err = damaged("the number of its log: %w", err)
 	}
 	return f, err
 }
@@ -66,10 +63,6 @@ func (a *archive) number(key []byte) (uint64, error) {
 		return 0, errCorrupt
 	}
 	return n, nil
-}
-
-func changesRow(number uint64) change {
-	return change{key: changesKey, value: binary.AppendUvarint(nil, number)}
 }
 
 // formatRows are the rows for a database that has all counts of the segments

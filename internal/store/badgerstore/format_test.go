@@ -37,14 +37,14 @@ func TestFormats(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, other := range []string{"tollgate 10", "tollgate 12", "tollgate 90", ""} {
+	for _, other := range []string{"tollgate 11", "tollgate 13", "tollgate 90", ""} {
 		update(t, dir, func(txn *badger.Txn) error {
 			if other == "" {
 				return txn.Delete(versionKey)
 			}
 			return txn.Set(versionKey, []byte(other))
 		})
-		want := `store has format "` + other + `", want "tollgate 11"`
+		want := `store has format "` + other + `", want "` + version + `"`
 		if other == "" {
 			want = "store is damaged: its format is missing"
 		}

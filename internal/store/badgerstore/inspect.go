@@ -1,10 +1,13 @@
 package badgerstore
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,19 +23,19 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))
 }
 
-// inspect refuses damage that Badger would repair by dropping data, and damage
-// on which a goroutine of Badger would panic and end the process. It removes
-// empty logs and changes nothing else.
+// inspect refuses damage that Badger would repair by dropping data that no other
+// file has, and damage on which a goroutine of Badger would panic and end the
+// process. It removes logs of Badger that are too short, and changes nothing else.
 func inspect(dir string) error {
 	manifest, err := readManifest(dir)
 	if err != nil {
 		return err
 	}
-	wals, err := inspectWALs(dir)
+	begins, err := inspectLogs(dir)
 	if err != nil {
 		return err
 	}
-	if err := inspectTables(dir, manifest, wals); err != nil {
+	if err := inspectTables(dir, manifest, begins); err != nil {
 		return err
 	}
 	if err := inspectValueLogs(dir); err != nil {
@@ -99,6 +102,50 @@ func inspectEmpty(dir string) error {
 	return nil
 }
 
+// A log of Badger 4 has a header of 20 bytes, entries, then zeros. The header
+// begins with the id of the encryption key, here 0. An entry begins with two
+// bytes, the lengths of its key and its value, and when it expires, all three as
+// uvarint. Then follows its key, which ends with 8 bytes of its version.
+const (
+	logHeader = 20
+	logKeyID  = 8
+)
+
+// inspectLogs returns the version of the first row in each log of a memtable. What
+// cannot be read in them is not damage: Badger drops it, and all that is needed of
+// it is in our log. A log without a header makes Badger fail: a crash leaves it
+// when it is made, and when its rows are in a table.
+func inspectLogs(dir string) (begins []uint64, err error) {
+	paths, err := list(dir, ".mem")
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		head, err := readHead(path, logHeader+1<<10)
+		if err == nil && len(head) < logHeader {
+			err = os.Remove(path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(head) > logHeader+2 {
+			begins = append(begins, firstVersion(head[logHeader+2:])...)
+		}
+	}
+	return begins, nil
+}
+
+// firstVersion returns the version of an entry from its lengths on, if it has one.
+func firstVersion(entry []byte) []uint64 {
+	r := reader{rest: entry}
+	size, _, _ := r.number(), r.number(), r.number()
+	key := r.bytes(size)
+	if len(key) < 8 {
+		return nil
+	}
+	return []uint64{math.MaxUint64 - binary.BigEndian.Uint64(key[len(key)-8:])}
+}
+
 // inspectValueLogs refuses a value log with entries: no row is large enough for
 // it, so it belongs to another database or its header is overwritten. It
 // removes an empty file, which a crash leaves and which makes Badger fail.
@@ -108,7 +155,7 @@ func inspectValueLogs(dir string) error {
 		return err
 	}
 	for _, path := range paths {
-		head, err := readHead(path, walHeader+maxEntryHeader)
+		head, err := readHead(path, 2*logHeader)
 		if err != nil {
 			return err
 		}
@@ -118,7 +165,8 @@ func inspectValueLogs(dir string) error {
 			}
 			continue
 		}
-		if len(head) < walHeader || lastNonZero(head[:walKeyID]) >= 0 || lastNonZero(head[walHeader:]) >= 0 {
+		var zeros [logHeader]byte
+		if len(head) < logHeader || !bytes.Equal(head[:logKeyID], zeros[:logKeyID]) || !bytes.HasPrefix(zeros[:], head[logHeader:]) {
 			return damaged("%s has entries and must have none", filepath.Base(path))
 		}
 	}

@@ -1,7 +1,6 @@
 package badgerstore
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -21,16 +20,15 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/store/badgerstore/wal"
 )
 
-// journal is the ledger's log. Every count is in a write-ahead log before
-// its call is admitted. When a segment of the log has ended, its counts are
-// written to the archive, each counter once. They are values, not
-// differences, so they can be written twice.
+// journal is the ledger's log, and that of the changes of rows. Every count is
+// in a write-ahead log before its call is admitted, and the rows of a change are
+// before they are written to the archive. When a segment of the log has ended,
+// its counts are written to the archive, each counter once. They are values, not
+// differences, so they can be written twice. The rows are written again as they
+// are then, because only that makes sure that they are on the disk: see archive.
 //
 // A day stays in the ledger's memory while the log has counts of it, so that
 // readers do not miss counts that the archive lacks.
-//
-// The log also has the number of the archive's last change. An archive with
-// a lower number has lost changes.
 type journal struct {
 	archive *archive
 	disk    *disk
@@ -42,11 +40,10 @@ type journal struct {
 	committed func(took time.Duration, calls int)
 	counts    func() []ledger.Count // that changed; see ledger.Moved
 
-	// append writes a record and syncs it if sync is set. Tests replace it.
-	append    func(record []byte, sync bool) error
-	appending sync.Mutex    // held to append; guards buf and last
-	buf       []byte        // one record
-	confirmed atomic.Uint64 // the greatest number of a change in the log
+	// append writes a record. Tests replace it.
+	append    func(record []byte) error
+	appending sync.Mutex // held to append; guards buf and last
+	buf       []byte     // one record
 
 	// syncBegan is when the background began the sync that it waits for, nil
 	// if it waits for none. It has a monotonic reading, so that a step of the
@@ -60,79 +57,61 @@ type journal struct {
 	// follows until the archive does not need it.
 	archiving sync.Mutex
 
-	mu   sync.Mutex
-	days map[calendar.Day]uint64 // the last segment with counts of a day that the archive lacks
-	last struct {                // the newest entry of days
+	mu      sync.Mutex
+	days    map[calendar.Day]uint64 // the last segment with counts of a day that the archive lacks
+	changed map[uint64][][]byte     // the keys of the rows in a segment
+	last    struct {                // the newest entry of days
 		day     calendar.Day
 		segment uint64
 	}
 }
 
-// openJournal checks that the archive has all changes that the log knows,
-// writes the counts that a crash left in the log to the archive, and begins
-// an empty segment.
+// openJournal writes what a crash left in the log to the archive, and begins an
+// empty segment.
 func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (*journal, error) {
 	segments, err := wal.Scan(d.dir, f.segment)
 	if err != nil {
 		return nil, damaged("its log: %w", err)
-	}
-	if err := checkChanges(f, segments); err != nil {
-		return nil, err
 	}
 	// A first start that was interrupted leaves an empty segment.
 	hasRecords := slices.ContainsFunc(segments, func(s *wal.Segment) bool { return !s.Empty() })
 	if hasRecords && f.version == "" {
 		return nil, damaged("there is a log and nothing that it belongs to")
 	}
-	j := &journal{archive: a, disk: d, sync: o.Sync, batch: cmp.Or(o.batchRows, batchRows), logger: logger, committed: o.Committed, days: map[calendar.Day]uint64{}}
-	j.append = j.appendSynced
-	j.confirmed.Store(f.changes)
+	j := &journal{
+		archive: a, disk: d, sync: o.Sync, batch: cmp.Or(o.batchRows, batchRows), logger: logger, committed: o.Committed,
+		days: map[calendar.Day]uint64{}, changed: map[uint64][][]byte{},
+	}
 	j.log, err = wal.Open(d.dir, f.segment, segments, wal.Options{
 		CheckSpace: func() error { return a.checkDisk() }, Size: o.segmentSize, Fill: o.Sync, DataSync: o.dataSync,
 	})
 	if err != nil {
 		return nil, damaged("its log: %w", err)
 	}
+	j.append = j.log.Append
 	if err := j.archiveLeft(segments); err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}
-	a.confirm, a.logFailed = j.confirm, j.log.Failed
+	a.log = j.appendChanges
 	return j, nil
 }
 
-// checkChanges refuses an archive that has lost changes which the log knows:
-// a file of Badger is missing, empty or from an older copy. After a crash the
-// archive can have more changes than the log knows.
-func checkChanges(f format, segments []*wal.Segment) error {
-	newest := uint64(0)
-	for _, segment := range segments {
-		err := segment.Each(func(record []byte) error {
-			return eachRow(record, func(_ []byte, _ uint64) {}, func(changes uint64) { newest = max(newest, changes) })
-		})
-		if err != nil {
-			return damaged("its log: %w", err)
-		}
-	}
-	if f.changes < newest {
-		return damaged("its last %d changes of accounts, keys or usage are missing", newest-f.changes)
-	}
-	return nil
-}
-
-// archiveLeft writes the segments that a crash left to the archive. Without
-// any, the archive still needs the number of the log's first segment.
+// archiveLeft writes the segments that a crash left to the archive.
 func (j *journal) archiveLeft(left []*wal.Segment) error {
 	for _, segment := range left {
-		if err := j.archiveSegment(segment); err != nil {
+		if t := segment.Torn(); t != nil {
+			j.logger.Warn("the power was lost before all of the log was on the disk: calls of its last moment are not counted",
+				zap.String("file", t.File), zap.Int("byte", t.At), zap.Time("since", t.Since), zap.Time("until", t.Until))
+		}
+		var rows lastRows
+		if err := segment.Each(func(record []byte) error { return eachRow(record, rows.count, rows.row) }); err != nil {
+			return err
+		}
+		if err := j.archiveRows(rows.changes); err != nil {
 			return err
 		}
 	}
-	if len(left) == 0 {
-		if err := j.archive.writeRows(formatRows(j.log.Number())); err != nil {
-			return err
-		}
-	}
-	if err := j.confirm(j.archive.changes); err != nil {
+	if err := j.beginWith(j.log.Number()); err != nil {
 		return err
 	}
 	for _, segment := range left {
@@ -157,47 +136,11 @@ func (j *journal) Append(g *ledger.Group) error {
 }
 
 func (j *journal) appendGroup(g *ledger.Group) error {
-	if err := errors.Join(j.archive.failed(), j.hangs()); err != nil {
-		return err
-	}
-	j.appending.Lock()
-	defer j.appending.Unlock()
-	if err := j.disk.checkRecently(); err != nil {
-		return err
-	}
-	j.buf = j.buf[:0]
-	for i := range g.Counts {
-		j.buf = appendCount(j.buf, &g.Counts[i])
-	}
-	if err := j.append(j.buf, g.Sync || j.sync); err != nil {
-		return fmt.Errorf("writing the log: %w", err)
-	}
-	segment := j.log.Number()
-	for i := range g.Counts {
-		j.note(g.Counts[i].Day, segment)
-	}
-	return nil
-}
-
-func (j *journal) appendSynced(record []byte, sync bool) error {
-	err := j.log.Append(record)
-	if err == nil && sync {
-		err = j.log.Sync()
-	}
-	return err
-}
-
-// confirm writes the number of a change to the log, after the archive has
-// the change on the disk. In the opposite order a crash between the two would
-// look like damage.
-func (j *journal) confirm(changes uint64) error {
-	j.appending.Lock()
-	err := j.append(appendRow(nil, changesKey, changes), false)
-	if err == nil && changes > j.confirmed.Load() {
-		j.confirmed.Store(changes)
-	}
-	j.appending.Unlock()
+	err := errors.Join(j.archive.failed(), j.hangs())
 	if err == nil {
+		err = j.appendCounts(g.Counts)
+	}
+	if err == nil && (g.Sync || j.sync) {
 		err = j.log.Sync()
 	}
 	if err != nil {
@@ -206,43 +149,145 @@ func (j *journal) confirm(changes uint64) error {
 	return nil
 }
 
-// appendCount appends a row of a record.
+func (j *journal) appendCounts(counts []ledger.Count) error {
+	j.appending.Lock()
+	defer j.appending.Unlock()
+	if err := j.disk.checkRecently(); err != nil {
+		return err
+	}
+	j.buf = append(j.buf[:0], recordCounts)
+	for i := range counts {
+		j.buf = appendCount(j.buf, &counts[i])
+	}
+	if err := j.append(j.buf); err != nil {
+		return err
+	}
+	segment := j.log.Number()
+	for i := range counts {
+		j.note(counts[i].Day, segment)
+	}
+	return nil
+}
+
+// appendChanges appends the rows of changes, each group as one record. After an
+// error none of them is made: a log that has some of them is not used again.
+func (j *journal) appendChanges(groups [][]change, sync bool) error {
+	err := j.hangs()
+	for i := 0; i < len(groups) && err == nil; i++ {
+		if err = j.appendRows(groups[i]); err != nil && i > 0 {
+			err = j.log.Fail(err)
+		}
+	}
+	if err == nil && sync {
+		err = j.log.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("writing the log: %w", err)
+	}
+	return nil
+}
+
+func (j *journal) appendRows(group []change) error {
+	j.appending.Lock()
+	defer j.appending.Unlock()
+	j.buf = append(j.buf[:0], recordRows)
+	keys := make([][]byte, len(group))
+	for i, c := range group {
+		keys[i] = c.key
+		j.buf = appendRow(j.buf, c)
+	}
+	if err := j.append(j.buf); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	segment := j.log.Number()
+	j.changed[segment] = append(j.changed[segment], keys...)
+	return nil
+}
+
+// The first byte of a record is the kind of its rows.
+const (
+	recordCounts = 'c' // a key with its length, and a number
+	recordRows   = 'r' // a key with its length, when the row expires, 0 if never, and its value with its length + 1, 0 for a deletion
+)
+
+// appendCount appends a row of a record of counts.
 func appendCount(buf []byte, c *ledger.Count) []byte {
 	buf = binary.AppendUvarint(buf, uint64(dayEnd+len(c.Holder)+1+len(c.Endpoint)))
 	buf = appendCountKey(buf, c.Day, c.Holder, c.Endpoint)
 	return binary.AppendUvarint(buf, uint64(c.Used))
 }
 
-// appendRow appends a row of a record: the length of its key, the key as
-// it is in the archive, and a number.
-func appendRow(buf, key []byte, number uint64) []byte {
-	buf = append(binary.AppendUvarint(buf, uint64(len(key))), key...)
-	return binary.AppendUvarint(buf, number)
+// appendRow appends a row of a record of rows.
+func appendRow(buf []byte, c change) []byte {
+	buf = append(binary.AppendUvarint(buf, uint64(len(c.key))), c.key...)
+	expires := uint64(0)
+	if !c.expires.IsZero() {
+		expires = uint64(c.expires.Unix())
+	}
+	buf = binary.AppendUvarint(buf, expires)
+	if c.value == nil {
+		return append(buf, 0)
+	}
+	return append(binary.AppendUvarint(buf, uint64(len(c.value))+1), c.value...)
 }
 
-// eachRow calls count with the counts of a record and changes with the
-// numbers of changes. The key is valid until count returns.
-func eachRow(record []byte, count func(key []byte, used uint64), changes func(uint64)) error {
-	for len(record) > 0 {
-		length, size := binary.Uvarint(record)
-		if size <= 0 || length > uint64(len(record)-size) {
-			return errCorrupt
-		}
-		key, rest := record[size:size+int(length)], record[size+int(length):]
-		number, size := binary.Uvarint(rest)
-		switch {
-		case size <= 0:
-			return errCorrupt
-		case bytes.Equal(key, changesKey):
-			changes(number)
-		case len(key) >= dayEnd && key[0] == prefixCount && number <= uint64(store.Unlimited):
+// eachRow calls count with the counts of a record, or row with its rows. What they
+// get is valid until they return.
+func eachRow(record []byte, count func(key []byte, used uint64), row func(change)) error {
+	r := reader{rest: record[1:]}
+	for len(r.rest) > 0 && !r.failed {
+		key := r.bytes(r.number())
+		switch number := r.number(); {
+		case r.failed:
+		case record[0] == recordCounts && len(key) >= dayEnd && key[0] == prefixCount && number <= uint64(store.Unlimited):
 			count(key, number)
+		case record[0] == recordRows:
+			c := change{key: key}
+			if number != 0 {
+				c.expires = time.Unix(int64(number), 0)
+			}
+			if size := r.number(); size > 0 {
+				c.value = r.bytes(size - 1)
+			}
+			if !r.failed {
+				row(c)
+			}
 		default:
-			return errCorrupt
+			r.failed = true
 		}
-		record = rest[size:]
+	}
+	if r.failed {
+		return errCorrupt
 	}
 	return nil
+}
+
+// reader reads the parts of a record.
+type reader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *reader) number() uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		r.failed = true
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+func (r *reader) bytes(size uint64) []byte {
+	if size > uint64(len(r.rest)) {
+		r.failed = true
+		return nil
+	}
+	part := r.rest[:size:size]
+	r.rest = r.rest[size:]
+	return part
 }
 
 // note notes that a segment has counts of a day.
@@ -269,6 +314,19 @@ func (j *journal) archived(segment uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	maps.DeleteFunc(j.days, func(_ calendar.Day, last uint64) bool { return last <= segment })
+	delete(j.changed, segment)
+}
+
+// changedUntil returns the keys of the rows in the segments up to a number.
+func (j *journal) changedUntil(last uint64) (keys [][]byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for segment, of := range j.changed {
+		if segment <= last {
+			keys = append(keys, of...)
+		}
+	}
+	return keys
 }
 
 // LoadDay implements ledger.Log. The log has no counts of a day that is not in
@@ -295,7 +353,7 @@ func (j *journal) LoadHolder(holder string, days []calendar.Day, fn func(endpoin
 
 // Edit implements ledger.Log. Each edit is in one transaction.
 func (j *journal) Edit(edits []ledger.Edit) error {
-	return j.archive.writeDurably(func() (changes []change, err error) {
+	return j.archive.writeChecked(durable, func() (changes []change, err error) {
 		err = j.archive.view(func(txn *badger.Txn) error {
 			for _, e := range edits {
 				of, err := editTxn(txn, &e)

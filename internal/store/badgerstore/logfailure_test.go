@@ -25,7 +25,7 @@ func TestLostPagesDoNotMatter(t *testing.T) {
 	lost := filepath.Join(dir, "0000000001.log")
 	fails.Store(true)
 	// The background may have synced the calls, so there must be something to sync.
-	_ = s.journal.log.Append(appendRow(nil, changesKey, s.journal.confirmed.Load()))
+	_ = s.journal.log.Append(nil)
 	if err := s.journal.syncNow(); err == nil {
 		t.Fatalf("the sync did not fail")
 	}
@@ -76,10 +76,9 @@ func TestArchiveFailsWhileRestoring(t *testing.T) {
 	wantUsed(t, s, call("convert", today), 1)
 }
 
-// TestChangeIsInForceBeforeItIsConfirmed: a change that is in the database
-// is in force also if the log then fails and the caller is told so. The
-// caller repeats it, and there is nothing left to do.
-func TestChangeIsInForceBeforeItIsConfirmed(t *testing.T) {
+// TestChangeOnALogThatFails: the caller is told so and repeats it when the log
+// works again. A crash before that does not make a change that was refused.
+func TestChangeOnALogThatFails(t *testing.T) {
 	t.Parallel()
 	account := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: time.Now()}
 	hash := token.Hash{1}
@@ -97,7 +96,8 @@ func TestChangeIsInForceBeforeItIsConfirmed(t *testing.T) {
 			return err
 		},
 	} {
-		s, fails := openFaulty(t, t.TempDir())
+		dir := t.TempDir()
+		s, fails := openFaulty(t, dir)
 		if _, err := storetest.PutAccount(t.Context(), s.Book, account); err != nil {
 			t.Fatal(err)
 		}
@@ -112,6 +112,13 @@ func TestChangeIsInForceBeforeItIsConfirmed(t *testing.T) {
 		fails.Store(false)
 		if err := s.journal.syncNow(); s.journal.log.Failed() != nil {
 			t.Fatalf("beginning again: %v", err)
+		}
+		crashed := t.TempDir()
+		if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openHere(t, crashed, Options{}).Grant(t.Context(), hash, time.Now()); err != nil {
+			t.Errorf("%s was refused, and after a crash the token is not valid: %v", name, err)
 		}
 		if err := change(s); err != nil {
 			t.Errorf("%s again: %v", name, err)
@@ -158,8 +165,8 @@ func TestCloseAfterAFailedSync(t *testing.T) {
 	take(t, s, call("convert", today))
 	errLost := errors.New("pages lost")
 	syncWith(s, func() error { return errLost })
-	if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter"}); !errors.Is(err, errLost) {
-		t.Errorf("changing an account: %v", err)
+	if err := s.archive.write(kept, change{key: attemptKey([]byte("ip")), value: []byte{1}}); !errors.Is(err, errLost) {
+		t.Errorf("writing: %v", err)
 	}
 	for range 2 {
 		if err := s.Close(); !errors.Is(err, errLost) || errors.Is(err, store.ErrNotClosed) {

@@ -123,7 +123,7 @@ func (a *archive) deleteExpired(keys [][]byte, before time.Time) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	return a.writeChecked(func() (deletions []change, err error) {
+	return a.writeChecked(soon, func() (deletions []change, err error) {
 		err = a.db.View(func(txn *badger.Txn) error {
 			for _, key := range keys {
 				item, err := txn.Get(key)

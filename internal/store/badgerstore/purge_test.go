@@ -50,7 +50,7 @@ func TestYears(t *testing.T) {
 		for range purges {
 			for range days {
 				now = now.Add(24 * time.Hour)
-				if err := s.archive.write(rowsOfDay(now, counts)...); err != nil {
+				if err := s.archive.write(soon, rowsOfDay(now, counts)...); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -148,7 +148,7 @@ func TestPurge(t *testing.T) {
 			}
 			rows = append(rows, row)
 		}
-		if err := s.archive.write(rows...); err != nil {
+		if err := s.archive.write(soon, rows...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,7 +169,7 @@ func TestPurge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.archive.write(change{key: again, value: []byte{1}, expires: ahead}); err != nil {
+	if err := s.archive.write(soon, change{key: again, value: []byte{1}, expires: ahead}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.archive.deleteExpired(expired, then.Add(-clockAhead)); err != nil {
@@ -272,7 +272,7 @@ func TestPurgeAfterAStepOfTheClock(t *testing.T) {
 	t.Cleanup(func() { check(s.Close()) })
 	began := time.Now()
 	row := change{key: []byte{prefixCount, 1}, value: []byte("x"), expires: began.Add(30 * 24 * time.Hour)}
-	check(s.archive.write(row))
+	check(s.archive.write(soon, row))
 	now := began
 	p := newPurger(s.archive, func() time.Time { return now })
 	left := func() int {

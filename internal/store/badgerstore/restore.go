@@ -29,7 +29,8 @@ func Restore(dir string, o Options, pieces iter.Seq2[book.Piece, error]) error {
 }
 
 // restore writes the pieces between two changes of the row that makes Open
-// refuse the directory.
+// refuse the directory. None is in the log: a restore that is interrupted begins
+// again.
 func (a *archive) restore(pieces iter.Seq2[book.Piece, error]) error {
 	err := a.scan(nil, func(key, _ []byte) error {
 		if key[0] != prefixMeta && key[0] != prefixAttempt {
@@ -40,10 +41,7 @@ func (a *archive) restore(pieces iter.Seq2[book.Piece, error]) error {
 	if err != nil {
 		return err
 	}
-	mark := func(value []byte) error {
-		return a.writeDurably(func() ([]change, error) { return []change{{key: restoringKey, value: value}}, nil })
-	}
-	if err := mark([]byte{1}); err != nil {
+	if err := a.write(kept, change{key: restoringKey, value: []byte{1}}); err != nil {
 		return err
 	}
 	var rows []change
@@ -71,17 +69,17 @@ func (a *archive) restore(pieces iter.Seq2[book.Piece, error]) error {
 			}
 		}
 		if size >= restoreBytes {
-			if err := a.writeRows(rows); err != nil {
+			if err := a.write(kept, rows...); err != nil {
 				return err
 			}
 			clear(rows)
 			rows, size = rows[:0], 0
 		}
 	}
-	if err := a.writeRows(rows); err != nil {
+	if err := a.write(kept, rows...); err != nil {
 		return err
 	}
-	return mark(nil)
+	return a.write(kept, change{key: restoringKey})
 }
 
 // pieceChanges returns the rows of a piece.

@@ -52,6 +52,9 @@ func crashedStore(t *testing.T) string {
 	if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: lastAccount, Plan: "starter"}); err != nil {
 		t.Fatalf("filling: %v", err)
 	}
+	if err := s.FlushForTest(); err != nil {
+		t.Fatalf("filling: %v", err)
+	}
 	copyStore(t, live, crashed)
 	removeSpare(t, crashed)
 	return crashed

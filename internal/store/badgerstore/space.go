@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -74,9 +75,12 @@ func rowOf(item *badger.Item, prefix int) (book.Row, error) {
 
 // Commit implements book.Engine.
 func (s *Store) Commit(_ context.Context, batches ...book.Batch) []error {
-	errs := make([]error, len(batches))
+	errs, promise := make([]error, len(batches)), soon
+	if slices.ContainsFunc(batches, func(b book.Batch) bool { return !b.Lossy }) {
+		promise = logged
+	}
 	err := s.ledger.Use(func() error {
-		return s.archive.writeChecked(func() (changes []change, err error) {
+		return s.archive.writeChecked(promise, func() (changes []change, err error) {
 			for i, b := range batches {
 				if b.Account != "" && (s.ledger.Deleted(b.Account, b.Handle) || !s.ledger.Exists(b.Account)) {
 					continue

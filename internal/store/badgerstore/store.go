@@ -181,7 +181,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), stop: make(chan struct{}), patience: closeWithin}
-	s.archive = &archive{db: db, durable: o.Sync, checkDisk: disk.checkOpen, sync: db.Sync}
+	s.archive = &archive{db: db, checkDisk: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, s.archive.abandon()))
 	}
@@ -199,7 +199,6 @@ func (s *Store) begin(o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	s.archive.changes = format.changes
 	if s.journal, err = openJournal(s.disk, s.archive, format, o, s.log); err != nil {
 		return err
 	}

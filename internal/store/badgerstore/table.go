@@ -2,6 +2,7 @@ package badgerstore
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 	"github.com/dgraph-io/badger/v4/table"
+	"github.com/dgraph-io/badger/y"
 	"github.com/dgraph-io/ristretto/v2/z"
 	"golang.org/x/sync/errgroup"
 )
@@ -18,7 +20,7 @@ const tableReaders = 4
 
 // inspectTables verifies the checksums of all tables in the manifest, and
 // checks the tables that it does not list, which Badger deletes.
-func inspectTables(dir string, manifest badger.Manifest, wals []uint64) error {
+func inspectTables(dir string, manifest badger.Manifest, begins []uint64) error {
 	versions := make([]uint64, 0, len(manifest.Tables))
 	results := make(chan uint64, len(manifest.Tables))
 	var g errgroup.Group
@@ -26,7 +28,7 @@ func inspectTables(dir string, manifest badger.Manifest, wals []uint64) error {
 	for id, listed := range manifest.Tables {
 		g.Go(func() error {
 			path := table.NewFilename(id, dir)
-			version, err := readTable(path, options.OnTableAndBlockRead, listed.Compression)
+			version, _, err := readTable(path, options.OnTableAndBlockRead, listed.Compression)
 			if err != nil {
 				return damaged("%s: %w", filepath.Base(path), err)
 			}
@@ -45,15 +47,16 @@ func inspectTables(dir string, manifest badger.Manifest, wals []uint64) error {
 	if len(versions) > 0 {
 		newest = slices.Max(versions)
 	}
-	return inspectOrphans(dir, manifest, newest, wals)
+	return inspectOrphans(dir, manifest, newest, begins)
 }
 
 // inspectOrphans refuses a directory whose manifest has lost its end. A crash
-// can also leave tables that the manifest does not list: one of a memtable,
-// whose log still exists and has the same newest version, or one of a
-// compaction, which is not newer than the tables that were compacted. A table
-// that is newer than all listed ones and has no log was listed before.
-func inspectOrphans(dir string, manifest badger.Manifest, newest uint64, wals []uint64) error {
+// can also leave tables that the manifest does not list: one of a memtable whose
+// log still exists and begins before the table ends, or one of a compaction, which
+// is not newer than the tables that were compacted. A table that is newer than all
+// listed ones and has no log was listed before, or a loss of power took its log:
+// then it has no row that was kept, because that syncs the log.
+func inspectOrphans(dir string, manifest badger.Manifest, newest uint64, begins []uint64) error {
 	paths, err := list(dir, ".sst")
 	if err != nil {
 		return err
@@ -63,20 +66,20 @@ func inspectOrphans(dir string, manifest badger.Manifest, newest uint64, wals []
 		if _, listed := manifest.Tables[id]; !ok || listed {
 			continue
 		}
-		version, err := readTable(path, options.NoVerification, options.None)
+		version, keeps, err := readTable(path, options.NoVerification, options.None)
 		if err != nil {
 			continue // incomplete
 		}
-		if version > newest && !slices.Contains(wals, version) {
+		if keeps && version > newest && !slices.ContainsFunc(begins, func(first uint64) bool { return first <= version }) {
 			return damaged("its manifest does not list %s", filepath.Base(path))
 		}
 	}
 	return nil
 }
 
-// readTable returns the newest version in a table. Badger panics on most kinds
-// of damage, such as a wrong checksum.
-func readTable(path string, mode options.ChecksumVerificationMode, compression options.CompressionType) (version uint64, err error) {
+// readTable returns the newest version in a table, and whether it has a row of
+// keptKey. Badger panics on most kinds of damage, such as a wrong checksum.
+func readTable(path string, mode options.ChecksumVerificationMode, compression options.CompressionType) (version uint64, keeps bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = errors.New("a checksum or its structure is wrong")
@@ -84,14 +87,17 @@ func readTable(path string, mode options.ChecksumVerificationMode, compression o
 	}()
 	file, err := z.OpenMmapFile(path, os.O_RDONLY, 0)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer file.Close(-1)
 	t, err := table.OpenTable(file, table.Options{
 		ReadOnly: true, ChkMode: mode, Compression: compression, BlockSize: blockSize,
 	})
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return t.MaxVersion(), nil
+	it := t.NewIterator(0)
+	defer it.Close()
+	it.Seek(y.KeyWithTs(keptKey, math.MaxUint64))
+	return t.MaxVersion(), it.Valid() && y.SameKey(it.Key(), y.KeyWithTs(keptKey, 0)), nil
 }

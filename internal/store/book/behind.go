@@ -275,6 +275,7 @@ func (w *Behind) batches(ctx context.Context, parts map[Space]Part) (list []Batc
 			if err == nil {
 				mu.Lock()
 				defer mu.Unlock()
+				b.Lossy = true
 				list, rests[of] = append(list, b), rest
 			}
 			return err

@@ -209,5 +209,5 @@ func (b *Book) readRow(ctx context.Context, of Space, key string, value any) (fo
 
 // commitOne is Commit for one batch.
 func commitOne(ctx context.Context, e Engine, of Space, writes []Write) error {
-	return e.Commit(ctx, Batch{of, writes})[0]
+	return e.Commit(ctx, Batch{Space: of, Writes: writes})[0]
 }

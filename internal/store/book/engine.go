@@ -171,6 +171,10 @@ type Write struct {
 type Batch struct {
 	Space
 	Writes []Write
+
+	// Lossy says that a loss of power may take the batch away, also when later ones
+	// are there: an engine need not write it twice.
+	Lossy bool
 }
 
 // Range is the rows of a space whose keys are not before From and before To,

@@ -37,11 +37,11 @@ import (
 // many counters change.
 const SegmentSize = 8 << 20
 
-// MaxRecord is the size of the largest record, in bytes. It is smaller if
-// Options.Size is.
+// MaxRecord is the size of the largest record, in bytes. A segment is larger than
+// Options.Size if a record needs it.
 const MaxRecord = endMark - 1
 
-// ErrTooLarge says that a record does not fit into a segment.
+// ErrTooLarge says that a record is larger than MaxRecord.
 var ErrTooLarge = errors.New("record is too large")
 
 // Options change how a log works.
@@ -83,6 +83,7 @@ type Log struct {
 	marked    int    // what the last mark tells
 	buf       []byte // of one record
 	next      uint64 // number of the next segment
+	nextSize  int    // in bytes
 
 	mu    sync.Mutex // guards ended
 	ended []*Segment // oldest first
@@ -106,7 +107,7 @@ func Open(dir string, first uint64, segments []*Segment, o Options) (*Log, error
 	if n := len(segments); n > 0 {
 		l.next = segments[n-1].Number + 1
 	}
-	file, err := l.create()
+	file, err := l.create(0)
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +115,12 @@ func Open(dir string, first uint64, segments []*Segment, o Options) (*Log, error
 	return l, nil
 }
 
-// create makes the file of the next segment. It is synced before it gets its
-// name.
-func (l *Log) create() (*os.File, error) {
+// create makes the file of the next segment, of that size at least. It is synced
+// before it gets its name.
+func (l *Log) create(least int) (*os.File, error) {
 	path := segmentPath(l.dir, l.next)
-	file, err := writeEmpty(path+unfinished, l.next, l.Size, l.Fill)
+	l.nextSize = max(l.Size, least)
+	file, err := writeEmpty(path+unfinished, l.next, l.nextSize, l.Fill)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +135,8 @@ func (l *Log) create() (*os.File, error) {
 
 // begin makes a file from create the current segment.
 func (l *Log) begin(file *os.File) {
-	l.file, l.number, l.size, l.at, l.records, l.marked = file, l.next, l.Size, headerSize, headerSize, headerSize
+	l.file, l.number, l.size = file, l.next, l.nextSize
+	l.at, l.records, l.marked = headerSize, headerSize, headerSize
 	l.written.Store(headerSize)
 	l.synced.Store(headerSize)
 	l.next++
@@ -152,16 +155,16 @@ func (l *Log) add(record []byte) error {
 	if err := l.Failed(); err != nil {
 		return err
 	}
-	if len(record) > min(MaxRecord, l.Size-headerSize-2*headSize) {
+	if len(record) > MaxRecord {
 		return ErrTooLarge
 	}
 	if l.at+footprint(len(record))+headSize > l.size {
-		if err := l.rotate(); err != nil {
+		if err := l.rotate(headerSize + footprint(len(record)) + headSize); err != nil {
 			return err
 		}
 	}
 	if err := l.write(uint32(len(record)), record); err != nil {
-		return l.fail(fmt.Errorf("writing: %w", err))
+		return l.Fail(fmt.Errorf("writing: %w", err))
 	}
 	if len(record) > 0 {
 		l.records = l.at
@@ -200,7 +203,7 @@ func (l *Log) Sync() error {
 		return err
 	}
 	if err := l.DataSync(l.file); err != nil {
-		return l.fail(fmt.Errorf("syncing: %w", err))
+		return l.Fail(fmt.Errorf("syncing: %w", err))
 	}
 	l.synced.Store(written)
 	return nil
@@ -214,7 +217,9 @@ func (l *Log) Failed() error {
 	return nil
 }
 
-func (l *Log) fail(err error) error {
+// Fail makes the log refuse all records, as after a write that failed: for a
+// caller that cannot go on. It returns the first error.
+func (l *Log) Fail(err error) error {
 	l.failure.CompareAndSwap(nil, &err)
 	return l.Failed()
 }
@@ -226,14 +231,14 @@ func (l *Log) Rotate() error {
 	if err := l.Failed(); err != nil {
 		return err
 	}
-	return l.rotate()
+	return l.rotate(0)
 }
 
 // rotate creates the next segment before it ends the current one, and syncs
 // the end before the next one gets a record, so that Open accepts what a crash
 // or a loss of power leaves at any point.
-func (l *Log) rotate() error {
-	next, err := l.prepare()
+func (l *Log) rotate(least int) error {
+	next, err := l.prepare(least)
 	if err != nil {
 		return err
 	}
@@ -247,19 +252,19 @@ func (l *Log) rotate() error {
 		err = l.DataSync(l.file)
 	}
 	if err != nil {
-		err = l.fail(fmt.Errorf("ending a segment: %w", err))
+		err = l.Fail(fmt.Errorf("ending a segment: %w", err))
 		return errors.Join(err, next.Close()) // the next call of create overwrites the file
 	}
 	return l.replace(next)
 }
 
-// prepare creates the next segment if there is space for it.
-func (l *Log) prepare() (*os.File, error) {
+// prepare is create if there is space for another segment.
+func (l *Log) prepare(least int) (*os.File, error) {
 	err := l.CheckSpace()
 	if err != nil {
 		return nil, fmt.Errorf("beginning a segment: %w", err)
 	}
-	next, err := l.create()
+	next, err := l.create(least)
 	if err != nil {
 		return nil, fmt.Errorf("beginning a segment: %w", err)
 	}
@@ -289,7 +294,7 @@ func (l *Log) Renew() (number uint64, err error) {
 	if l.at == headerSize {
 		return l.number, nil // this segment is empty and unused
 	}
-	next, err := l.prepare()
+	next, err := l.prepare(0)
 	if err != nil {
 		return 0, err
 	}

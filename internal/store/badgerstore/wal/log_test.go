@@ -119,26 +119,26 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestLargestRecord: a record that fits into a segment is accepted, a larger
-// one is refused. Whatever size the records have, there is space for the end of
-// the segment.
+// TestLargestRecord: the largest record is accepted, also if it is larger than a
+// segment, and a larger one is refused. Whatever size the records have, there is
+// space for the end of the segment.
 func TestLargestRecord(t *testing.T) {
 	t.Parallel()
-	for size, largest := range map[int]int{SegmentSize: MaxRecord, 1 << 12: 1<<12 - headerSize - 2*headSize} {
+	for size, length := range map[int]int{SegmentSize: MaxRecord, 1 << 20: MaxRecord, 1 << 12: 1<<12 - headerSize - 2*headSize} {
 		for left := range 5 * headSize {
 			dir, o := t.TempDir(), options()
 			o.Size = size
 			l, _ := openLog(t, dir, 0, o)
-			large := bytes.Repeat([]byte{7}, largest+1)
+			large := bytes.Repeat([]byte{7}, MaxRecord+1)
 			if err := l.Append(large); !errors.Is(err, ErrTooLarge) {
 				t.Errorf("a record too large: got %v", err)
 			}
-			want := []string{string(large[:largest-left]), "12345678", "more"}
+			want := []string{string(large[:length-left]), "12345678", "more"}
 			add(t, l, want...)
 			if _, got := openLog(t, dir, 1, o); !slices.Equal(got, want) {
 				t.Errorf("with %d bytes left: got %d records back", left, len(got))
 			}
-			if left > 0 && size == SegmentSize {
+			if left > 0 && length == MaxRecord {
 				break
 			}
 		}
