@@ -31,7 +31,8 @@ type archive struct {
 	// write before the next one: once Badger has begun another memtable, it
 	// no longer syncs the log of the one before.
 	mu    sync.Mutex
-	dirty bool // rows that are not in the log were written since the last sync; guarded by mu
+	kept  uint64 // how many transactions with the promise kept there are; guarded by mu
+	dirty bool   // something was written since the last sync; guarded by mu
 	// writes is how many writes and syncs have succeeded.
 	writes atomic.Int64
 	// broken is the sync that failed. The kernel may have dropped pages that
@@ -101,7 +102,11 @@ func (a *archive) commit(p promise, check func() ([]change, error)) error {
 		}
 	}()
 	for len(changes) > 0 {
-		txn, written, err := a.transaction(p, changes)
+		var fixed []change
+		if p == kept {
+			fixed = []change{keptRow(a.kept + uint64(len(txns)) + 1)}
+		}
+		txn, written, err := a.transaction(fixed, changes)
 		if err != nil {
 			return err
 		}
@@ -134,19 +139,20 @@ func (a *archive) commitOne(p promise, txn *badger.Txn) error {
 		return err
 	}
 	a.writes.Add(1)
+	a.dirty = true
 	if p == kept {
+		a.kept++
 		return a.syncNow()
 	}
-	a.dirty = a.dirty || p == soon
 	return nil
 }
 
-// transaction returns a transaction with as many rows as fit, and how many these
-// are. It does not separate rows that are joined.
-func (a *archive) transaction(p promise, changes []change) (txn *badger.Txn, rows int, err error) {
+// transaction returns a transaction with some rows and as many of others as fit,
+// and how many of these are in it. It does not separate rows that are joined.
+func (a *archive) transaction(fixed, changes []change) (txn *badger.Txn, rows int, err error) {
 	txn = a.db.NewTransaction(true)
-	if p == kept {
-		err = add(txn, change{key: keptKey, value: []byte{1}})
+	for _, c := range fixed {
+		err = errors.Join(err, add(txn, c))
 	}
 	whole := 0 // where the last rows that are joined begin
 	for ; rows < len(changes) && err == nil; rows++ {
@@ -157,7 +163,7 @@ func (a *archive) transaction(p promise, changes []change) (txn *badger.Txn, row
 		if errors.Is(err, badger.ErrTxnTooBig) && whole > 0 {
 			if whole < rows {
 				txn.Discard()
-				return a.transaction(p, changes[:whole])
+				return a.transaction(fixed, changes[:whole])
 			}
 			return txn, rows, nil
 		}
@@ -176,9 +182,8 @@ func (a *archive) current(keys [][]byte) (rows []change, err error) {
 			row := change{key: key}
 			item, err := txn.Get(key)
 			if err == nil {
-				if row.value, err = item.ValueCopy([]byte{}); item.ExpiresAt() != 0 {
-					row.expires = time.Unix(int64(item.ExpiresAt())-1, 0)
-				}
+				row.expires = expiresAt(item.ExpiresAt())
+				row.value, err = item.ValueCopy([]byte{})
 			}
 			if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
 				return err
@@ -190,14 +195,11 @@ func (a *archive) current(keys [][]byte) (rows []change, err error) {
 	return rows, err
 }
 
-// flush syncs what was written since the last sync and is not in the log.
+// flush syncs what was written since the last sync.
 func (a *archive) flush() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.dirty {
-		return nil
-	}
-	if err := a.failed(); err != nil {
+	if err := a.failed(); err != nil || !a.dirty {
 		return err
 	}
 	return a.syncNow()
@@ -230,8 +232,23 @@ func add(txn *badger.Txn, c change) error {
 		return fmt.Errorf("row of %d bytes is too large", len(c.value))
 	}
 	e := badger.NewEntry(c.key, c.value)
-	if !c.expires.IsZero() {
-		e.ExpiresAt = uint64(c.expires.Unix()) + 1 // rounded up to Badger's whole seconds
-	}
+	e.ExpiresAt = c.expiresAt()
 	return txn.SetEntry(e)
+}
+
+// expiresAt is when a row expires as Badger has it, rounded up to whole seconds;
+// zero for never.
+func (c *change) expiresAt() uint64 {
+	if c.expires.IsZero() {
+		return 0
+	}
+	return uint64(c.expires.Unix()) + 1
+}
+
+// expiresAt is the time that change.expiresAt rounded.
+func expiresAt(seconds uint64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(seconds)-1, 0).UTC()
 }

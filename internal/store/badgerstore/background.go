@@ -200,7 +200,7 @@ func (j *journal) archiveUntil(last uint64) error {
 // newer.
 func (j *journal) archiveSegment(segment *wal.Segment) error {
 	var counts lastRows
-	err := segment.Each(func(record []byte) error { return eachRow(record, counts.count, func(change) {}) })
+	err := segment.Each(func(record []byte) error { return eachCount(record, counts.count) })
 	if err != nil {
 		return err
 	}
@@ -227,9 +227,9 @@ func (l *lastRows) count(key []byte, used uint64) {
 func (l *lastRows) row(c change) {
 	i, known := l.index[string(c.key)]
 	if !known {
-		i = l.add(bytes.Clone(c.key))
+		i = l.add(c.key)
 	}
-	l.changes[i] = change{key: l.changes[i].key, value: bytes.Clone(c.value), expires: c.expires}
+	l.changes[i] = c
 }
 
 func (l *lastRows) add(key []byte) int {

@@ -1,10 +1,12 @@
 package badgerstore
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // format is what a database knows of itself and of the log.
@@ -20,9 +22,7 @@ const version = "tollgate 12"
 var (
 	versionKey = append([]byte{prefixMeta}, "format"...)
 	segmentKey = append([]byte{prefixMeta}, "log"...)
-	// keptKey is the key of a row in each transaction that is synced in Badger: see
-	// inspectOrphans.
-	keptKey = append([]byte{prefixMeta}, "kept"...)
+	keptPrefix = append([]byte{prefixMeta}, "kept "...)
 	// restoringKey is a row while a restore is not finished.
 	restoringKey = append([]byte{prefixMeta}, "restoring"...)
 )
@@ -47,9 +47,37 @@ func (a *archive) format() (f format, err error) {
 		return f, cmp.Or(err, errUnfinished)
 	}
 	if f.segment, err = a.number(segmentKey); err != nil {
-		err = damaged("the number of its log: %w", err)
+		return f, damaged("the number of its log: %w", err)
 	}
-	return f, err
+	return f, a.loadKept()
+}
+
+// keptRows is how many of the last transactions that are synced in Badger have a
+// row with their number, each the place of another one.
+const keptRows = 4096
+
+func keptRow(number uint64) change {
+	return change{key: binary.BigEndian.AppendUint16(bytes.Clone(keptPrefix), uint16(number%keptRows)), value: binary.AppendUvarint(nil, number)}
+}
+
+// loadKept reads the number of the last transaction that was synced in Badger. It
+// refuses a database that lacks one of those before, because Badger has lost a
+// table or a part of a log: our log has no longer what was in it.
+func (a *archive) loadKept() error {
+	var numbers []uint64
+	err := a.scan(keptPrefix, func(_, value []byte) error {
+		number, _ := binary.Uvarint(value)
+		numbers = append(numbers, number)
+		return nil
+	})
+	if err != nil || len(numbers) == 0 {
+		return cmp.Or(err, damaged("the numbers of its writes are missing"))
+	}
+	a.kept = slices.Max(numbers)
+	if missing := a.kept - slices.Min(numbers) + 1 - uint64(len(numbers)); missing > 0 || uint64(len(numbers)) < min(a.kept, keptRows) {
+		return damaged("some of its last writes are missing")
+	}
+	return nil
 }
 
 // number reads a row with a number above zero.

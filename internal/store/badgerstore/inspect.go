@@ -2,12 +2,10 @@ package badgerstore
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,11 +29,10 @@ func inspect(dir string) error {
 	if err != nil {
 		return err
 	}
-	begins, err := inspectLogs(dir)
-	if err != nil {
+	if err := inspectLogs(dir); err != nil {
 		return err
 	}
-	if err := inspectTables(dir, manifest, begins); err != nil {
+	if err := inspectTables(dir, manifest); err != nil {
 		return err
 	}
 	if err := inspectValueLogs(dir); err != nil {
@@ -103,47 +100,35 @@ func inspectEmpty(dir string) error {
 }
 
 // A log of Badger 4 has a header of 20 bytes, entries, then zeros. The header
-// begins with the id of the encryption key, here 0. An entry begins with two
-// bytes, the lengths of its key and its value, and when it expires, all three as
-// uvarint. Then follows its key, which ends with 8 bytes of its version.
+// begins with the id of the encryption key, here 0.
 const (
 	logHeader = 20
 	logKeyID  = 8
 )
 
-// inspectLogs returns the version of the first row in each log of a memtable. What
-// cannot be read in them is not damage: Badger drops it, and all that is needed of
-// it is in our log. A log without a header makes Badger fail: a crash leaves it
-// when it is made, and when its rows are in a table.
-func inspectLogs(dir string) (begins []uint64, err error) {
+// inspectLogs refuses a log of a memtable with a wrong header. What cannot be read
+// behind it is no damage: Badger drops it, and our log has it, or what is missing
+// is noticed then. A log without a header makes Badger fail. A crash leaves it when
+// it is made, and when its rows are in a table.
+func inspectLogs(dir string) error {
 	paths, err := list(dir, ".mem")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, path := range paths {
-		head, err := readHead(path, logHeader+1<<10)
-		if err == nil && len(head) < logHeader {
-			err = os.Remove(path)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(head) > logHeader+2 {
-			begins = append(begins, firstVersion(head[logHeader+2:])...)
+		head, err := readHead(path, logHeader)
+		switch {
+		case err != nil:
+			return err
+		case len(head) < logHeader:
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		case !bytes.Equal(head[:logKeyID], make([]byte, logKeyID)):
+			return damaged("%s: invalid header", filepath.Base(path))
 		}
 	}
-	return begins, nil
-}
-
-// firstVersion returns the version of an entry from its lengths on, if it has one.
-func firstVersion(entry []byte) []uint64 {
-	r := reader{rest: entry}
-	size, _, _ := r.number(), r.number(), r.number()
-	key := r.bytes(size)
-	if len(key) < 8 {
-		return nil
-	}
-	return []uint64{math.MaxUint64 - binary.BigEndian.Uint64(key[len(key)-8:])}
+	return nil
 }
 
 // inspectValueLogs refuses a value log with entries: no row is large enough for

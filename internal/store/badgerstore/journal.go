@@ -1,6 +1,7 @@
 package badgerstore
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -12,7 +13,9 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/pb"
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -104,7 +107,8 @@ func (j *journal) archiveLeft(left []*wal.Segment) error {
 				zap.String("file", t.File), zap.Int("byte", t.At), zap.Time("since", t.Since), zap.Time("until", t.Until))
 		}
 		var rows lastRows
-		if err := segment.Each(func(record []byte) error { return eachRow(record, rows.count, rows.row) }); err != nil {
+		err := segment.Each(func(record []byte) error { return cmp.Or(eachCount(record, rows.count), eachRow(record, rows.row)) })
+		if err != nil {
 			return err
 		}
 		if err := j.archiveRows(rows.changes); err != nil {
@@ -188,15 +192,22 @@ func (j *journal) appendChanges(groups [][]change, sync bool) error {
 }
 
 func (j *journal) appendRows(group []change) error {
-	j.appending.Lock()
-	defer j.appending.Unlock()
-	j.buf = append(j.buf[:0], recordRows)
-	keys := make([][]byte, len(group))
+	rows, keys := &pb.KVList{}, make([][]byte, len(group))
 	for i, c := range group {
 		keys[i] = c.key
-		j.buf = appendRow(j.buf, c)
+		row := &pb.KV{Key: c.key, Value: c.value, ExpiresAt: c.expiresAt()}
+		if c.value == nil {
+			row.Meta = deleted
+		}
+		rows.Kv = append(rows.Kv, row)
 	}
-	if err := j.append(j.buf); err != nil {
+	record, err := proto.MarshalOptions{}.MarshalAppend([]byte{recordRows}, rows)
+	if err != nil {
+		return err
+	}
+	j.appending.Lock()
+	defer j.appending.Unlock()
+	if err := j.append(record); err != nil {
 		return err
 	}
 	j.mu.Lock()
@@ -209,8 +220,11 @@ func (j *journal) appendRows(group []change) error {
 // The first byte of a record is the kind of its rows.
 const (
 	recordCounts = 'c' // a key with its length, and a number
-	recordRows   = 'r' // a key with its length, when the row expires, 0 if never, and its value with its length + 1, 0 for a deletion
+	recordRows   = 'r' // a pb.KVList
 )
+
+// deleted is the Meta of a row that a record deletes.
+var deleted = []byte{1}
 
 // appendCount appends a row of a record of counts.
 func appendCount(buf []byte, c *ledger.Count) []byte {
@@ -219,75 +233,45 @@ func appendCount(buf []byte, c *ledger.Count) []byte {
 	return binary.AppendUvarint(buf, uint64(c.Used))
 }
 
-// appendRow appends a row of a record of rows.
-func appendRow(buf []byte, c change) []byte {
-	buf = append(binary.AppendUvarint(buf, uint64(len(c.key))), c.key...)
-	expires := uint64(0)
-	if !c.expires.IsZero() {
-		expires = uint64(c.expires.Unix())
+// eachCount calls fn with the counts of a record. The key is valid until it
+// returns.
+func eachCount(record []byte, fn func(key []byte, used uint64)) error {
+	if record[0] != recordCounts {
+		return nil
 	}
-	buf = binary.AppendUvarint(buf, expires)
-	if c.value == nil {
-		return append(buf, 0)
-	}
-	return append(binary.AppendUvarint(buf, uint64(len(c.value))+1), c.value...)
-}
-
-// eachRow calls count with the counts of a record, or row with its rows. What they
-// get is valid until they return.
-func eachRow(record []byte, count func(key []byte, used uint64), row func(change)) error {
-	r := reader{rest: record[1:]}
-	for len(r.rest) > 0 && !r.failed {
-		key := r.bytes(r.number())
-		switch number := r.number(); {
-		case r.failed:
-		case record[0] == recordCounts && len(key) >= dayEnd && key[0] == prefixCount && number <= uint64(store.Unlimited):
-			count(key, number)
-		case record[0] == recordRows:
-			c := change{key: key}
-			if number != 0 {
-				c.expires = time.Unix(int64(number), 0)
-			}
-			if size := r.number(); size > 0 {
-				c.value = r.bytes(size - 1)
-			}
-			if !r.failed {
-				row(c)
-			}
-		default:
-			r.failed = true
+	for record = record[1:]; len(record) > 0; {
+		length, size := binary.Uvarint(record)
+		if size <= 0 || length > uint64(len(record)-size) {
+			return errCorrupt
 		}
-	}
-	if r.failed {
-		return errCorrupt
+		key, rest := record[size:size+int(length)], record[size+int(length):]
+		used, size := binary.Uvarint(rest)
+		if size <= 0 || len(key) < dayEnd || key[0] != prefixCount || used > uint64(store.Unlimited) {
+			return errCorrupt
+		}
+		fn(key, used)
+		record = rest[size:]
 	}
 	return nil
 }
 
-// reader reads the parts of a record.
-type reader struct {
-	rest   []byte
-	failed bool
-}
-
-func (r *reader) number() uint64 {
-	n, size := binary.Uvarint(r.rest)
-	if size <= 0 {
-		r.failed = true
-		return 0
-	}
-	r.rest = r.rest[size:]
-	return n
-}
-
-func (r *reader) bytes(size uint64) []byte {
-	if size > uint64(len(r.rest)) {
-		r.failed = true
+// eachRow calls fn with the rows of a record.
+func eachRow(record []byte, fn func(change)) error {
+	var rows pb.KVList
+	if record[0] != recordRows {
 		return nil
 	}
-	part := r.rest[:size:size]
-	r.rest = r.rest[size:]
-	return part
+	if err := proto.Unmarshal(record[1:], &rows); err != nil {
+		return fmt.Errorf("%w: %w", errCorrupt, err)
+	}
+	for _, row := range rows.Kv {
+		c := change{key: row.Key, expires: expiresAt(row.ExpiresAt)}
+		if !bytes.Equal(row.Meta, deleted) {
+			c.value = append([]byte{}, row.Value...)
+		}
+		fn(c)
+	}
+	return nil
 }
 
 // note notes that a segment has counts of a day.

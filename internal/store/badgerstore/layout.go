@@ -17,7 +17,7 @@ import (
 //
 //	m format              the version of the format
 //	m log                 the first segment of the log that is still needed
-//	m kept                is in each transaction that is synced in Badger
+//	m kept number         the number of a transaction that is synced in Badger; 2 bytes, see keptRows
 //	m deleted account     the account was deleted and may have counts: its keys
 //	                      that may have some, with a NUL before each
 //	a account             the account part of a document; see book.Parts

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -66,11 +65,7 @@ func (s *Store) Scan(_ context.Context, limit int, ranges ...book.Range) ([][]bo
 // rowOf returns the row of an item. Its key begins behind the prefix.
 func rowOf(item *badger.Item, prefix int) (book.Row, error) {
 	value, err := item.ValueCopy([]byte{})
-	row := book.Row{Key: string(item.Key()[prefix:]), Value: value}
-	if at := item.ExpiresAt(); at != 0 {
-		row.Expires = time.Unix(int64(at)-1, 0).UTC() // as add rounds it
-	}
-	return row, err
+	return book.Row{Key: string(item.Key()[prefix:]), Value: value, Expires: expiresAt(item.ExpiresAt())}, err
 }
 
 // Commit implements book.Engine.

@@ -4,43 +4,38 @@
 // A ledger.Ledger in memory has everything that a call needs. Every admission
 // is in a write-ahead log (see package wal) before Take returns, so it
 // survives the death of the process. The log is synced every second; with
-// Options.Sync it is synced before Take returns. Badger is the archive. Counts
-// are written to it when a segment of the log has ended, each counter once for
-// thousands of calls. Documents and rows are written to it directly. It is read
+// Options.Sync it is synced before Take returns. The rows of a change of an
+// account are in the same log, and it is synced, before the change is made. Badger
+// is the archive. Counts are written to it when a segment of the log has ended,
+// each counter once for thousands of calls; documents and rows at once. It is read
 // when the store opens, when a day begins and for documents and rows, and never
 // to admit a call.
 //
-// The counts have a log of their own because Badger hands a transaction to two
-// of its goroutines, and waking them costs a single caller about fifty
-// microseconds.
+// The log is not Badger's because Badger hands a transaction to two of its
+// goroutines, and waking them costs a single caller about fifty microseconds.
+// Badger's own logs are not needed for what is in ours: it is written to Badger
+// again when the store opens, and before a segment of ours is removed. Only what
+// may be lost is in Badger alone: recent calls, refused calls and login attempts.
 //
 // # Damage
 //
 // Badger repairs a damaged directory by dropping what it cannot read, or
-// panics. So Open verifies the manifest, Badger's write-ahead logs, its key
-// registry, the checksum of every table and the log of the counts before
-// Badger opens them, and refuses what a crash cannot have left. A loss of power
-// can leave a log with a gap, which is refused, too. For a log of Badger the
-// error says where to cut the file to continue without the rest of it.
+// panics. So Open verifies the manifest, Badger's key registry, the checksum of
+// every table and the log before Badger opens them, and refuses what a crash or a
+// loss of power cannot have left. Each transaction that Badger must keep has a
+// number. Open refuses a database that lacks one of them, or that has fewer than
+// the log needs: a table or a log of Badger is missing or damaged, or its files are
+// older than the log.
 //
-// Each transaction has a number, and the log of the counts has the number of
-// the last one that is on the disk. A database with a lower number has lost
-// changes, and is refused: a log of Badger is missing or empty, or its files
-// are older than the log of the counts.
-//
-// Some damage looks like a crash or like an older copy and is not detected:
-//   - the log of the counts has lost its end, after a complete record
-//   - a length in the last entry of a log of Badger has changed
-//   - recent calls, login attempts, refused calls and events of the last second
-//     are lost
+// Some damage looks like a loss of power or like an older copy and is not detected:
+//   - the log has lost what was written after the last sync
+//   - recent calls, login attempts and refused calls are lost
 //   - the whole directory comes from an older copy
-//   - of two logs of Badger, the older one is lost while Badger writes it to
-//     a table
 //
 // # Failing disks
 //
-// After a failed sync of the log, no call is admitted until every counter that
-// changed is in the archive and synced. After a failed sync of Badger, no call
+// After a failed sync of the log, no call is admitted until every counter and row
+// that changed is in the archive and synced. After a failed sync of Badger, no call
 // is admitted until the store is opened again.
 //
 // Badger writes through mapped files. A page that finds no space on the disk
