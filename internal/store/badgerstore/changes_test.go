@@ -3,6 +3,7 @@ package badgerstore_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,55 @@ func flipAt(path string, at int) error {
 		err = os.WriteFile(path, data, 0o600)
 	}
 	return err
+}
+
+// TestFlippedLog: each byte of the log before the last mark is verified: the store is
+// refused, and never opens without a change. Without Long, it is every 16th byte.
+func TestFlippedLog(t *testing.T) {
+	t.Parallel()
+	live, crashed := t.TempDir(), t.TempDir()
+	s := openWith(t, live, badgerstore.Options{}.WithSegments(smallSegments))
+	if _, err := storetest.PutAccount(t.Context(), s.Book, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+		t.Fatal(err)
+	}
+	key := store.Key{ID: "key_1", Account: "acc_1", Kind: token.Key, Name: "ci", CreatedAt: now}
+	if err := errors.Join(s.CreateKey(t.Context(), key, token.Hash{1}), s.RevokeKey(t.Context(), "acc_1", "key_1", now)); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := s.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: today}, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.FlushForTest(); err != nil {
+		t.Fatal(err)
+	}
+	copyStore(t, live, crashed)
+	removeSpare(t, crashed)
+	log := find(t, crashed, "*.log")
+	data, err := readFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mark = 16
+	step := 16
+	if storetest.Long() {
+		step = 1
+	}
+	for at := 0; at < content(data)-mark; at += step {
+		data[at] ^= 1
+		if err := os.WriteFile(log, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		data[at] ^= 1
+		s, err := badgerstore.Open(crashed, badgerstore.Options{})
+		if err == nil {
+			t.Fatalf("byte %d flipped: opened, %v", at, s.Close())
+		}
+		if want := filepath.Base(log) + ": byte "; !strings.Contains(err.Error(), want) {
+			t.Errorf("byte %d flipped: got %v, want %q", at, err, want)
+		}
+	}
 }
 
 // wantRevoked checks that a store has the last changes, and closes it.

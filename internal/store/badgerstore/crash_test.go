@@ -37,7 +37,7 @@ func runChild(task, dir string) {
 		runOnDisk(task, dir)
 	}
 	o := badgerstore.Options{Sync: task == "sync"}
-	if task != "load" && task != "logins" && task != "changes" {
+	if task != "load" && task != "logins" {
 		o = o.WithSegments(smallSegments)
 	}
 	var faulty atomic.Bool

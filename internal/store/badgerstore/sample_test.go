@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dgraph-io/badger/v4"
 
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/badgerstore"
@@ -78,22 +82,47 @@ func removeSpare(t *testing.T, dir string) {
 	}
 }
 
-// copyStore copies a directory, leaving holes where files have zeros.
+// copyStore copies a directory, leaving holes where files have zeros. If the store
+// is open, its background can make and remove files meanwhile: then it copies again,
+// so that the copy is of one instant.
 func copyStore(t *testing.T, from, to string) {
 	t.Helper()
-	files, err := os.ReadDir(from)
+	for before := files(t, from); ; {
+		for name := range before {
+			err := copyFile(filepath.Join(from, name), filepath.Join(to, name))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatalf("copying: %v", err)
+			}
+		}
+		after := files(t, from)
+		if maps.Equal(before, after) {
+			return
+		}
+		for name := range before {
+			if err := os.RemoveAll(filepath.Join(to, name)); err != nil {
+				t.Fatalf("copying: %v", err)
+			}
+		}
+		before = after
+	}
+}
+
+// files returns the names of the files of a store, that of the manifest with the
+// time of its last change.
+func files(t *testing.T, dir string) map[string]time.Time {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		t.Fatalf("copying: %v", err)
+		t.Fatal(err)
 	}
-	for _, file := range files {
-		err := copyFile(filepath.Join(from, file.Name()), filepath.Join(to, file.Name()))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was being made, and has another name by now
-		}
-		if err != nil {
-			t.Fatalf("copying: %v", err)
-		}
+	names := map[string]time.Time{}
+	for _, entry := range entries {
+		names[entry.Name()] = time.Time{}
 	}
+	if info, err := os.Stat(filepath.Join(dir, badger.ManifestFilename)); err == nil {
+		names[badger.ManifestFilename] = info.ModTime()
+	}
+	return names
 }
 
 // copyFile copies what is no hole: Badger's logs are large and empty.

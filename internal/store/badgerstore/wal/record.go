@@ -20,7 +20,7 @@ import (
 //
 //	size              21 bits; endMark if the segment ends here
 //	check of the size 11 bits
-//	CRC-32C           32 bits; of the record, its mark and its place
+//	CRC-32C           32 bits; of the mark, the record, its padding and its place
 //
 // The size has its own check because a wrong size can make an intact record
 // look like a torn one. All numbers are little-endian.
@@ -86,7 +86,7 @@ func checked(size uint32) uint32 {
 	return check<<sizeBits | size
 }
 
-// word returns the word before a mark and a record, both in data. It does not
+// word returns the word before a mark and a record with its padding, all in data. It does not
 // match a record that was copied from another place or has another size.
 func word(number uint64, at int, size uint32, data []byte) uint64 {
 	place := (uint32(number)*spread+uint32(at))*spread + size
@@ -100,8 +100,9 @@ func appendRecord(buf []byte, number uint64, at int, size uint32, m mark, record
 	buf = binary.LittleEndian.AppendUint64(buf, 0)
 	buf = binary.LittleEndian.AppendUint64(buf, uint64(m))
 	buf = append(buf, record...)
+	buf = append(buf, make([]byte, footprint(len(record))-headSize-len(record))...)
 	binary.LittleEndian.PutUint64(buf[begin:], word(number, at, size, buf[begin+wordSize:]))
-	return append(buf, make([]byte, footprint(len(record))-headSize-len(record))...)
+	return buf
 }
 
 // entry is what a segment has at a place.
@@ -123,16 +124,16 @@ func entryAt(w *window, number uint64, at int) (e entry, err error) {
 	found, size := binary.LittleEndian.Uint64(data), 0
 	if e.ends = uint32(found) == checked(endMark); !e.ends {
 		size = int(uint32(found) & endMark)
-		if uint32(found) != checked(uint32(size)) || size > w.size-at-headSize {
+		if uint32(found) != checked(uint32(size)) || footprint(size) > w.size-at {
 			return e, &fault{at, "the size of a record is wrong"}
 		}
 	}
-	if data, err = w.read(at+wordSize, wordSize+size); err != nil {
+	if data, err = w.read(at+wordSize, footprint(size)-wordSize); err != nil {
 		return e, err
 	}
 	if found != word(number, at, uint32(found)&endMark, data) {
 		return e, &fault{at, "the checksum of a record is wrong"}
 	}
-	e.mark, e.record = mark(binary.LittleEndian.Uint64(data)), data[wordSize:]
+	e.mark, e.record = mark(binary.LittleEndian.Uint64(data)), data[wordSize:][:size]
 	return e, nil
 }
