@@ -18,7 +18,7 @@ import (
 var errDamaged = errors.New("store is damaged")
 
 func damaged(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))
+	return fmt.Errorf("%w: %w; restore the last backup", errDamaged, fmt.Errorf(format, args...))
 }
 
 // inspect refuses damage that Badger would repair by dropping data that no other
