@@ -1,9 +1,15 @@
 package badgerstore
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/dgraph-io/ristretto/z"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,6 +22,23 @@ type disk struct {
 	// The last check of checkRecently and its result.
 	checked time.Time
 	result  error
+}
+
+// makeDir makes a directory and those above it unless they exist, and their names
+// are on the disk then.
+func makeDir(dir string) error {
+	var made []string
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		made = append(made, at)
+	}
+	err := os.MkdirAll(dir, 0o700)
+	for _, at := range made {
+		err = cmp.Or(err, z.SyncDir(filepath.Dir(at)))
+	}
+	return err
 }
 
 // openShare is the part of the reserve that Badger may need to open or to

@@ -161,7 +161,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("making %s: %w", dir, err)
 	}
 	if err := inspectLocked(dir, logger); err != nil {
