@@ -2,6 +2,7 @@ package badgerstore
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -100,7 +101,9 @@ func inspectEmpty(dir string) error {
 }
 
 // A log of Badger 4 has a header of 20 bytes, entries, then zeros. The header
-// begins with the id of the encryption key, here 0.
+// begins with the id of the encryption key, here 0. An entry has 2 bytes, the
+// lengths of its key and its value and the time it expires as uvarints, key and
+// value, and 4 bytes of a checksum.
 const (
 	logHeader = 20
 	logKeyID  = 8
@@ -108,27 +111,50 @@ const (
 
 // inspectLogs refuses a log of a memtable with a wrong header. What cannot be read
 // behind it is no damage: Badger drops it, and our log has it, or what is missing
-// is noticed then. A log without a header makes Badger fail. A crash leaves it when
-// it is made, and when its rows are in a table.
+// is noticed then. It cuts off an entry that is too long, because Badger allocates
+// its length before it verifies a checksum. It removes a log without a header, on
+// which Badger fails. A crash leaves it when it is made, and when its rows are in a
+// table.
 func inspectLogs(dir string) error {
 	paths, err := list(dir, ".mem")
 	if err != nil {
 		return err
 	}
 	for _, path := range paths {
-		head, err := readHead(path, logHeader)
+		data, err := os.ReadFile(path)
 		switch {
 		case err != nil:
-			return err
-		case len(head) < logHeader:
-			if err := os.Remove(path); err != nil {
-				return err
+		case len(data) < logHeader:
+			err = os.Remove(path)
+		case !bytes.Equal(data[:logKeyID], make([]byte, logKeyID)):
+			err = damaged("%s: invalid header", filepath.Base(path))
+		default:
+			if end := tooLong(data); end < len(data) {
+				err = os.Truncate(path, int64(end))
 			}
-		case !bytes.Equal(head[:logKeyID], make([]byte, logKeyID)):
-			return damaged("%s: invalid header", filepath.Base(path))
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// tooLong returns where a log has an entry that is longer than any, or its size.
+func tooLong(log []byte) int {
+	for at := logHeader; at+2 < len(log); {
+		key, n := binary.Uvarint(log[at+2:])
+		value, m := binary.Uvarint(log[at+2+max(0, n):])
+		_, o := binary.Uvarint(log[at+2+max(0, n)+max(0, m):])
+		switch {
+		case n <= 0 || m <= 0 || o <= 0 || key > 1<<16 || value >= maxValue:
+			return at
+		case key == 0:
+			return len(log)
+		}
+		at += 2 + n + m + o + int(key+value) + 4
+	}
+	return len(log)
 }
 
 // inspectValueLogs refuses a value log with entries: no row is large enough for
