@@ -3,6 +3,7 @@ package badgerstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,8 @@ type archive struct {
 	// log appends rows to the log, a record for each group, and syncs it if sync is
 	// set.
 	log func(groups [][]change, sync bool) error
+	// inLog tells whether the log has a row.
+	inLog func(key []byte) bool
 
 	// mu is held while rows are written and synced. A sync must follow its
 	// write before the next one: once Badger has begun another memtable, it
@@ -58,7 +61,7 @@ type change struct {
 type promise int
 
 const (
-	soon    promise = iota // about a second later, if no loss of power damages Badger's log
+	soon    promise = iota // about a second later, but a loss of power can take more
 	logged                 // about a second later, in the log
 	durable                // when they are written, in the log
 	kept                   // when they are written, in Badger
@@ -93,6 +96,9 @@ func (a *archive) commit(p promise, check func() ([]change, error)) error {
 	changes, err := check()
 	if err != nil {
 		return err
+	}
+	if p == soon && slices.ContainsFunc(changes, func(c change) bool { return a.inLog(c.key) }) {
+		p = logged // after what the log has of these rows
 	}
 	var txns []*badger.Txn
 	var groups [][]change
@@ -175,17 +181,18 @@ func (a *archive) transaction(fixed, changes []change) (txn *badger.Txn, rows in
 	return txn, rows, nil
 }
 
-// current returns rows as they are, to be written again.
-func (a *archive) current(keys [][]byte) (rows []change, err error) {
-	err = a.view(func(txn *badger.Txn) error {
+// current returns rows as they are, to be written again. One that is past its time
+// is no deletion: the clock may be wrong.
+func (a *archive) current(keys []string) (rows []change, err error) {
+	err = a.view(func(txn *badger.Txn) (err error) {
 		for _, key := range keys {
-			row := change{key: key}
-			item, err := txn.Get(key)
-			if err == nil {
-				row.expires = expiresAt(item.ExpiresAt())
-				row.value, err = item.ValueCopy([]byte{})
+			row := change{key: []byte(key)}
+			it := txn.NewKeyIterator(row.key, badger.IteratorOptions{AllVersions: true})
+			if it.Rewind(); it.Valid() && (it.Item().ExpiresAt() != 0 || !it.Item().IsDeletedOrExpired()) {
+				row.expires = expiresAt(it.Item().ExpiresAt())
+				row.value, err = it.Item().ValueCopy([]byte{})
 			}
-			if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+			if it.Close(); err != nil {
 				return err
 			}
 			rows = append(rows, row)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
-	"github.com/dgraph-io/ristretto/z"
+	"github.com/dgraph-io/ristretto/v2/z"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/outage"
@@ -116,7 +116,9 @@ func (j *journal) restore() error {
 	if err := errors.Join(j.archive.failed(), j.archive.checkDisk()); err != nil {
 		return errors.Join(failure, err)
 	}
+	j.appending.Lock() // what is appended is noted
 	number, err := j.log.Renew()
+	j.appending.Unlock()
 	if err != nil {
 		return errors.Join(failure, err)
 	}
@@ -140,21 +142,25 @@ func (j *journal) restore() error {
 // archiveUpTo makes the archive have all of the segments up to a number: their
 // rows as they are now, and then those counts. The log begins behind them then.
 func (j *journal) archiveUpTo(last uint64, counts []change) error {
-	for part := range slices.Chunk(j.changedUntil(last), j.batch) {
-		if err := j.archive.commit(kept, func() ([]change, error) { return j.archive.current(part) }); err != nil {
-			return err
-		}
+	err := archiveParts(j, j.changedUntil(last), j.archive.current)
+	if err == nil {
+		err = j.archiveRows(counts)
 	}
-	if err := j.archiveRows(counts); err != nil {
-		return err
+	if err == nil {
+		err = j.beginWith(last + 1)
 	}
-	return j.beginWith(last + 1)
+	return err
 }
 
 // archiveRows writes rows to the archive.
 func (j *journal) archiveRows(rows []change) error {
-	for part := range slices.Chunk(rows, j.batch) {
-		if err := j.archive.commit(kept, func() ([]change, error) { return part, nil }); err != nil {
+	return archiveParts(j, rows, func(part []change) ([]change, error) { return part, nil })
+}
+
+// archiveParts writes the rows of parts of a list to the archive.
+func archiveParts[T any](j *journal, list []T, rows func(part []T) ([]change, error)) error {
+	for part := range slices.Chunk(list, j.batch) {
+		if err := j.archive.commit(kept, func() ([]change, error) { return rows(part) }); err != nil {
 			return err
 		}
 	}
@@ -200,7 +206,7 @@ func (j *journal) archiveUntil(last uint64) error {
 // newer.
 func (j *journal) archiveSegment(segment *wal.Segment) error {
 	var counts lastRows
-	err := segment.Each(func(record []byte) error { return eachCount(record, counts.count) })
+	err := segment.Each(func(record []byte) error { return eachRow(record, counts.count, func(change) {}) })
 	if err != nil {
 		return err
 	}
@@ -272,6 +278,8 @@ func (j *journal) endSegment() error {
 	case j.log.Failed() != nil:
 		return j.restore()
 	case !j.log.Empty():
+		j.appending.Lock() // what is appended is noted
+		defer j.appending.Unlock()
 		return j.log.Rotate()
 	}
 	return nil

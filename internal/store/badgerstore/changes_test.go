@@ -130,7 +130,7 @@ func TestFlippedLog(t *testing.T) {
 		if err == nil {
 			t.Fatalf("byte %d flipped: opened, %v", at, s.Close())
 		}
-		if want := filepath.Base(log) + ": byte "; !strings.Contains(err.Error(), want) {
+		if want := filepath.Base(log) + ": "; !strings.Contains(err.Error(), want) {
 			t.Errorf("byte %d flipped: got %v, want %q", at, err, want)
 		}
 	}

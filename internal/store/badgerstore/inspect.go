@@ -22,9 +22,10 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w; restore the last backup", errDamaged, fmt.Errorf(format, args...))
 }
 
-// inspect refuses damage that Badger would repair by dropping data that no other
-// file has, and damage on which a goroutine of Badger would panic and end the
-// process. It removes logs of Badger that are too short, and changes nothing else.
+// inspect refuses damage that Badger would repair by dropping data, and damage on
+// which a goroutine of Badger would panic and end the process. What a log of a
+// memtable or the end of the manifest has lost is noticed when Badger is open: see
+// loadKept. It changes nothing but logs that Badger cannot read: see inspectLogs.
 func inspect(dir string) error {
 	manifest, err := readManifest(dir)
 	if err != nil {

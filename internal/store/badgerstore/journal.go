@@ -61,9 +61,9 @@ type journal struct {
 	archiving sync.Mutex
 
 	mu      sync.Mutex
-	days    map[calendar.Day]uint64 // the last segment with counts of a day that the archive lacks
-	changed map[uint64][][]byte     // the keys of the rows in a segment
-	last    struct {                // the newest entry of days
+	days    map[calendar.Day]uint64        // the last segment with counts of a day that the archive lacks
+	changed map[uint64]map[string]struct{} // the keys of the rows in a segment
+	last    struct {                       // the newest entry of days
 		day     calendar.Day
 		segment uint64
 	}
@@ -74,7 +74,7 @@ type journal struct {
 func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (*journal, error) {
 	segments, err := wal.Scan(d.dir, f.segment)
 	if err != nil {
-		return nil, damaged("its log: %w", err)
+		return nil, damagedLog(err)
 	}
 	// A first start that was interrupted leaves an empty segment.
 	hasRecords := slices.ContainsFunc(segments, func(s *wal.Segment) bool { return !s.Empty() })
@@ -83,32 +83,35 @@ func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (
 	}
 	j := &journal{
 		archive: a, disk: d, sync: o.Sync, batch: cmp.Or(o.batchRows, batchRows), logger: logger, committed: o.Committed,
-		days: map[calendar.Day]uint64{}, changed: map[uint64][][]byte{},
+		days: map[calendar.Day]uint64{}, changed: map[uint64]map[string]struct{}{},
 	}
 	j.log, err = wal.Open(d.dir, f.segment, segments, wal.Options{
 		CheckSpace: func() error { return a.checkDisk() }, Size: o.segmentSize, Fill: o.Sync, DataSync: o.dataSync,
 	})
 	if err != nil {
-		return nil, damaged("its log: %w", err)
+		return nil, damagedLog(err)
 	}
 	j.append = j.log.Append
 	if err := j.archiveLeft(segments); err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}
-	a.log = j.appendChanges
+	a.log, a.inLog = j.appendChanges, j.inLog
 	return j, nil
+}
+
+func damagedLog(err error) error {
+	if errors.Is(err, wal.ErrDamaged) {
+		return damaged("its log: %w", err)
+	}
+	return fmt.Errorf("its log: %w", err)
 }
 
 // archiveLeft writes the segments that a crash left to the archive.
 func (j *journal) archiveLeft(left []*wal.Segment) error {
 	for _, segment := range left {
-		if t := segment.Torn(); t != nil {
-			j.logger.Warn("the power was lost before all of the log was on the disk: calls of its last moment are not counted",
-				zap.String("file", t.File), zap.Int("byte", t.At), zap.Time("since", t.Since), zap.Time("until", t.Until))
-		}
+		j.warnOfTorn(segment.Torn())
 		var rows lastRows
-		err := segment.Each(func(record []byte) error { return cmp.Or(eachCount(record, rows.count), eachRow(record, rows.row)) })
-		if err != nil {
+		if err := segment.Each(func(record []byte) error { return eachRow(record, rows.count, rows.row) }); err != nil {
 			return err
 		}
 		if err := j.archiveRows(rows.changes); err != nil {
@@ -124,6 +127,19 @@ func (j *journal) archiveLeft(left []*wal.Segment) error {
 		}
 	}
 	return nil
+}
+
+func (j *journal) warnOfTorn(t *wal.Torn) {
+	if t == nil {
+		return
+	}
+	fields := []zap.Field{zap.String("file", t.File), zap.Int("byte", t.At)}
+	for name, at := range map[string]time.Time{"since": t.Since, "until": t.Until} {
+		if !at.IsZero() {
+			fields = append(fields, zap.Time(name, at))
+		}
+	}
+	j.logger.Warn("the power was lost before all of the log was on the disk: calls of its last moment are not counted", fields...)
 }
 
 // Append implements ledger.Log.
@@ -174,7 +190,8 @@ func (j *journal) appendCounts(counts []ledger.Count) error {
 }
 
 // appendChanges appends the rows of changes, each group as one record. After an
-// error none of them is made: a log that has some of them is not used again.
+// error none of them is made: a log that has some of them is not used again. It
+// syncs the log if sync is set, and always with Options.Sync.
 func (j *journal) appendChanges(groups [][]change, sync bool) error {
 	err := j.hangs()
 	for i := 0; i < len(groups) && err == nil; i++ {
@@ -182,7 +199,7 @@ func (j *journal) appendChanges(groups [][]change, sync bool) error {
 			err = j.log.Fail(err)
 		}
 	}
-	if err == nil && sync {
+	if err == nil && (sync || j.sync) {
 		err = j.log.Sync()
 	}
 	if err != nil {
@@ -192,9 +209,8 @@ func (j *journal) appendChanges(groups [][]change, sync bool) error {
 }
 
 func (j *journal) appendRows(group []change) error {
-	rows, keys := &pb.KVList{}, make([][]byte, len(group))
-	for i, c := range group {
-		keys[i] = c.key
+	rows := &pb.KVList{}
+	for _, c := range group {
 		row := &pb.KV{Key: c.key, Value: c.value, ExpiresAt: c.expiresAt()}
 		if c.value == nil {
 			row.Meta = deleted
@@ -212,9 +228,28 @@ func (j *journal) appendRows(group []change) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	segment := j.log.Number()
-	j.changed[segment] = append(j.changed[segment], keys...)
+	keys := j.changed[j.log.Number()]
+	if keys == nil {
+		keys = map[string]struct{}{}
+		j.changed[j.log.Number()] = keys
+	}
+	for _, c := range group {
+		keys[string(c.key)] = struct{}{}
+	}
 	return nil
+}
+
+// inLog tells whether the log has a row, so that it would be written over what is
+// only in Badger when the store opens.
+func (j *journal) inLog(key []byte) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, keys := range j.changed {
+		if _, found := keys[string(key)]; found {
+			return true
+		}
+	}
+	return false
 }
 
 // The first byte of a record is the kind of its rows.
@@ -233,13 +268,31 @@ func appendCount(buf []byte, c *ledger.Count) []byte {
 	return binary.AppendUvarint(buf, uint64(c.Used))
 }
 
-// eachCount calls fn with the counts of a record. The key is valid until it
-// returns.
-func eachCount(record []byte, fn func(key []byte, used uint64)) error {
-	if record[0] != recordCounts {
+// eachRow calls count with the counts of a record, or row with its rows. The key of
+// a count is valid until count returns.
+func eachRow(record []byte, count func(key []byte, used uint64), row func(change)) error {
+	switch record[0] {
+	case recordCounts:
+		return eachCount(record[1:], count)
+	case recordRows:
+		var rows pb.KVList
+		if err := proto.Unmarshal(record[1:], &rows); err != nil {
+			return fmt.Errorf("%w: %w", errCorrupt, err)
+		}
+		for _, r := range rows.Kv {
+			c := change{key: r.Key, expires: expiresAt(r.ExpiresAt)}
+			if !bytes.Equal(r.Meta, deleted) {
+				c.value = append([]byte{}, r.Value...)
+			}
+			row(c)
+		}
 		return nil
 	}
-	for record = record[1:]; len(record) > 0; {
+	return errCorrupt
+}
+
+func eachCount(record []byte, fn func(key []byte, used uint64)) error {
+	for len(record) > 0 {
 		length, size := binary.Uvarint(record)
 		if size <= 0 || length > uint64(len(record)-size) {
 			return errCorrupt
@@ -251,25 +304,6 @@ func eachCount(record []byte, fn func(key []byte, used uint64)) error {
 		}
 		fn(key, used)
 		record = rest[size:]
-	}
-	return nil
-}
-
-// eachRow calls fn with the rows of a record.
-func eachRow(record []byte, fn func(change)) error {
-	var rows pb.KVList
-	if record[0] != recordRows {
-		return nil
-	}
-	if err := proto.Unmarshal(record[1:], &rows); err != nil {
-		return fmt.Errorf("%w: %w", errCorrupt, err)
-	}
-	for _, row := range rows.Kv {
-		c := change{key: row.Key, expires: expiresAt(row.ExpiresAt)}
-		if !bytes.Equal(row.Meta, deleted) {
-			c.value = append([]byte{}, row.Value...)
-		}
-		fn(c)
 	}
 	return nil
 }
@@ -302,15 +336,16 @@ func (j *journal) archived(segment uint64) {
 }
 
 // changedUntil returns the keys of the rows in the segments up to a number.
-func (j *journal) changedUntil(last uint64) (keys [][]byte) {
+func (j *journal) changedUntil(last uint64) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for segment, of := range j.changed {
+	all := map[string]struct{}{}
+	for segment, keys := range j.changed {
 		if segment <= last {
-			keys = append(keys, of...)
+			maps.Copy(all, keys)
 		}
 	}
-	return keys
+	return slices.Sorted(maps.Keys(all))
 }
 
 // LoadDay implements ledger.Log. The log has no counts of a day that is not in

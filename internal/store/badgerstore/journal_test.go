@@ -302,6 +302,41 @@ func TestSyncs(t *testing.T) {
 	}
 }
 
+// TestLogDoesNotWriteOver: when the store opens after a crash, a row that the log has
+// is not written over a newer one, which may be lost with the power.
+func TestLogDoesNotWriteOver(t *testing.T) {
+	t.Parallel()
+	dir, crashed := t.TempDir(), t.TempDir()
+	s := openHere(t, dir, Options{})
+	key := attemptKey([]byte("ip"))
+	for _, err := range []error{
+		s.archive.write(durable, change{key: key}), s.archive.write(soon, change{key: key, value: []byte("new")}),
+		s.FlushForTest(), os.CopyFS(crashed, os.DirFS(dir)),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if value, err := openHere(t, crashed, Options{}).archive.get(key); string(value) != "new" {
+		t.Errorf("got %q, %v", value, err)
+	}
+}
+
+// TestExpiredRowIsKept: a row that is past its time when its segment is archived is
+// there again when the clock was wrong.
+func TestExpiredRowIsKept(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	key := string(attemptKey([]byte("ip")))
+	if err := s.archive.write(logged, change{key: []byte(key), value: []byte("old"), expires: time.Now().Add(-time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := s.archive.current([]string{key, key + "2"})
+	if err != nil || string(rows[0].value) != "old" || rows[0].expires.IsZero() || rows[1].value != nil {
+		t.Errorf("got %+v, %v", rows, err)
+	}
+}
+
 // TestLargeWrite: rows that exceed a transaction of Badger are written in
 // several.
 func TestLargeWrite(t *testing.T) {

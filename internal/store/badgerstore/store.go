@@ -103,9 +103,8 @@ func (errInUse) Is(target error) bool { return target == store.ErrInUse }
 
 // Options of a store. The zero value is the default.
 type Options struct {
-	// Sync makes every write reach the disk before it returns, so that
-	// admitted calls survive a loss of power and not only the death of the
-	// process.
+	// Sync makes every call reach the disk before it is admitted, so that it
+	// survives a loss of power and not only the death of the process.
 	Sync bool
 	// Logger receives errors of the background. Nil discards them.
 	Logger *zap.Logger

@@ -2,6 +2,7 @@ package badgerstore
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -16,18 +17,19 @@ import (
 const tableReaders = 4
 
 // inspectTables verifies the checksums of all tables in the manifest. Badger
-// deletes the others: a crash leaves them, and a manifest that has lost its end is
-// noticed when their rows are missing.
+// deletes the others: a crash leaves them. If the manifest has lost its end, rows are
+// missing when Badger is open, see loadKept.
 func inspectTables(dir string, manifest badger.Manifest) error {
 	var g errgroup.Group
 	g.SetLimit(tableReaders)
 	for id, listed := range manifest.Tables {
 		g.Go(func() error {
 			path := table.NewFilename(id, dir)
-			if err := readTable(path, listed.Compression); err != nil {
-				return damaged("%s: %w", filepath.Base(path), err)
+			err := readTable(path, listed.Compression)
+			if file := (*fs.PathError)(nil); err == nil || errors.As(err, &file) && !errors.Is(err, fs.ErrNotExist) {
+				return err
 			}
-			return nil
+			return damaged("%s: %w", filepath.Base(path), err)
 		})
 	}
 	return g.Wait()

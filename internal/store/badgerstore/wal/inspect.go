@@ -42,7 +42,7 @@ func (w *window) read(at, n int) ([]byte, error) {
 // checkHeader checks that the file has the header and the size of the segment.
 func checkHeader(w *window, number uint64) error {
 	if w.size < headerSize {
-		return &fault{w.size, "the header is cut short"}
+		return &fault{at: w.size, reason: "the header is cut short"}
 	}
 	data, err := w.read(0, headerSize)
 	if err != nil {
@@ -51,9 +51,9 @@ func checkHeader(w *window, number uint64) error {
 	size := binary.LittleEndian.Uint64(data[16:])
 	switch {
 	case !bytes.Equal(data, header(number, int(size))):
-		return &fault{0, "the header is wrong"}
+		return &fault{reason: "the header is wrong"}
 	case uint64(w.size) != size:
-		return &fault{w.size, fmt.Sprintf("the file does not have its %d bytes", size)}
+		return &fault{at: w.size, reason: fmt.Sprintf("the file does not have its %d bytes", size)}
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (s *Segment) inspect(w *window) error {
 	case err != nil || data == w.size:
 		return err
 	case s.ended:
-		return &fault{data, "data follows the end"}
+		return &fault{at: data, reason: "data follows the end"}
 	}
 	s.torn = &Torn{File: filepath.Base(s.path), At: at, Since: last.time()}
 	return s.torn.inspect(w, s.Number, why)
@@ -133,7 +133,7 @@ type Torn struct {
 }
 
 // inspect looks for entries in the end. One that tells that the end was on the
-// disk proves damage.
+// disk proves damage. So does a record in the next segment: see checkSequence.
 func (t *Torn) inspect(w *window, number uint64, why *fault) error {
 	for at := t.At + wordSize; ; at += wordSize {
 		data, err := w.firstNonZero(at, w.size)
@@ -145,8 +145,9 @@ func (t *Torn) inspect(w *window, number uint64, why *fault) error {
 		case errors.As(err, &damage):
 		case err != nil:
 			return err
-		case e.ends || e.mark.synced() > t.At:
-			return fmt.Errorf("%w, and it was on the disk", why)
+		case e.mark.synced() > t.At:
+			why.reason += ", and it was on the disk"
+			return why
 		default:
 			t.Until = e.mark.time()
 		}

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"time"
@@ -61,13 +62,24 @@ func (m mark) time() time.Time {
 	return time.UnixMilli(int64(m >> placeBits))
 }
 
-// fault is damage at a place in a segment.
+// ErrDamaged says that a segment is damaged or missing.
+var ErrDamaged = errors.New("log is damaged")
+
+// fault is damage of a segment, or at a place in it. It is ErrDamaged.
 type fault struct {
-	at     int
+	file   string
+	at     int // 0 for the whole file
 	reason string
 }
 
-func (f *fault) Error() string { return fmt.Sprintf("byte %d: %s", f.at, f.reason) }
+func (f *fault) Error() string {
+	if f.at == 0 {
+		return f.file + ": " + f.reason
+	}
+	return fmt.Sprintf("%s: byte %d: %s", f.file, f.at, f.reason)
+}
+
+func (f *fault) Is(target error) bool { return target == ErrDamaged }
 
 // header returns the header of a segment.
 func header(number uint64, size int) []byte {
@@ -115,7 +127,7 @@ type entry struct {
 // entryAt returns the entry at a place, or a fault if there is none.
 func entryAt(w *window, number uint64, at int) (e entry, err error) {
 	if at+headSize > w.size {
-		return e, &fault{at, "there is no space for a record"}
+		return e, &fault{at: at, reason: "there is no space for a record"}
 	}
 	data, err := w.read(at, headSize)
 	if err != nil {
@@ -125,14 +137,14 @@ func entryAt(w *window, number uint64, at int) (e entry, err error) {
 	if e.ends = uint32(found) == checked(endMark); !e.ends {
 		size = int(uint32(found) & endMark)
 		if uint32(found) != checked(uint32(size)) || footprint(size) > w.size-at {
-			return e, &fault{at, "the size of a record is wrong"}
+			return e, &fault{at: at, reason: "the size of a record is wrong"}
 		}
 	}
 	if data, err = w.read(at+wordSize, footprint(size)-wordSize); err != nil {
 		return e, err
 	}
 	if found != word(number, at, uint32(found)&endMark, data) {
-		return e, &fault{at, "the checksum of a record is wrong"}
+		return e, &fault{at: at, reason: "the checksum of a record is wrong"}
 	}
 	e.mark, e.record = mark(binary.LittleEndian.Uint64(data)), data[wordSize:][:size]
 	return e, nil

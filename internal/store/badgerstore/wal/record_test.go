@@ -202,12 +202,15 @@ func TestEnd(t *testing.T) {
 	data, begins := sample(t)
 	end := begins[8]
 	clear(data[end:])
-	copy(data[end:], appendRecord(nil, 1, end, endMark, newMark(time.Now(), headerSize), nil))
+	copy(data[end:], appendRecord(nil, 1, end, endMark, newMark(time.Now(), end), nil))
 	if s, err := inspectData(data, 1); s.records != 8 || !s.ended || err != nil {
 		t.Errorf("an ended segment: got %d records, %v, %v", s.records, s.ended, err)
 	}
 	data[begins[3]] ^= 1
 	wantRecords(t, data, -1, "a fault before the end")
+	// The end can be on the disk before what a sync was to write with it.
+	copy(data[end:], appendRecord(nil, 1, end, endMark, newMark(time.Now(), headerSize), nil))
+	wantRecords(t, data, 3, "a loss of power before the end was synced")
 	data[begins[3]] ^= 1
 	data[len(data)-1] = 1
 	wantRecords(t, data, -1, "data behind the end")

@@ -69,14 +69,14 @@ func checkSequence(first uint64, segments []*Segment) error {
 		case last && s.ended:
 			return missing(s.Number + 1)
 		case !last && !s.ended && segments[i+1].records > 0:
-			return fmt.Errorf("%s: its end is missing", filepath.Base(s.path))
+			return &fault{file: filepath.Base(s.path), reason: "its end is missing"}
 		}
 	}
 	return nil
 }
 
 func missing(number uint64) error {
-	return fmt.Errorf("%s is missing", filepath.Base(segmentPath("", number)))
+	return &fault{file: filepath.Base(segmentPath("", number)), reason: "the file is missing"}
 }
 
 // Each calls fn with every record, oldest first. The record is valid until fn
@@ -114,10 +114,14 @@ func (s *Segment) read(fn func(*window) error) error {
 	if err != nil {
 		return err
 	}
-	if err := fn(&window{file: f, size: int(info.Size())}); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(s.path), err)
+	if err := f.Sync(); err != nil { // what is read now is there after a loss of power
+		return err
 	}
-	return nil
+	err = fn(&window{file: f, size: int(info.Size())})
+	if damage := (*fault)(nil); errors.As(err, &damage) {
+		damage.file = filepath.Base(s.path)
+	}
+	return err
 }
 
 func segmentPath(dir string, number uint64) string {
@@ -129,7 +133,7 @@ func numberOf(path string) (uint64, error) {
 	name := filepath.Base(path)
 	number, err := strconv.ParseUint(strings.TrimSuffix(name, extension), 10, 64)
 	if err != nil || segmentPath(filepath.Dir(path), number) != path {
-		return 0, fmt.Errorf("%s is not the name of a segment, such as %s", name, segmentPath("", 1))
+		return 0, &fault{file: name, reason: "this is not the name of a segment, such as " + segmentPath("", 1)}
 	}
 	return number, nil
 }
