@@ -6,8 +6,9 @@
 // It registers the global option and app "tollgate", which has the whole
 // configuration; the directive and handler "tollgate", which checks each request;
 // "tollgate_control", which serves the control API; the same API on Caddy's admin
-// endpoint; the store "badger"; and the command "caddy tollgate". The comments of
-// App, BadgerStore, Control and Gate are the manual of their options.
+// endpoint; the store "badger"; the log format "tollgate"; and the command "caddy
+// tollgate". The comments of App, BadgerStore, Control, Gate and LogEncoder are
+// the manual of their options.
 //
 // A service that is a Caddy handler in the same process uses Configured,
 // App.AtStart, Passed and ControlClient.

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
@@ -78,9 +79,24 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 // addCall adds the call of a request to its line of the access log, when its cost
 // is settled. log_append would miss answers that break off.
 func addCall(fields *caddyhttp.ExtraLogFields, repl *caddy.Replacer) {
-	if call, there := repl.Get("http.tollgate.call"); there {
-		fields.Set(zap.Any("call", call))
+	value, _ := repl.Get("http.tollgate.call")
+	if call, there := value.(gate.Logged); there {
+		fields.Set(zap.Object("call", loggedCall(call)))
 	}
+}
+
+// loggedCall is encoded without reflection.
+type loggedCall gate.Logged
+
+// MarshalLogObject implements zapcore.ObjectMarshaler.
+func (l loggedCall) MarshalLogObject(to zapcore.ObjectEncoder) error {
+	to.AddString("account", l.Account)
+	to.AddString("key", l.Key)
+	to.AddString("endpoint", l.Endpoint)
+	to.AddString("day", l.Day.String())
+	to.AddInt64("cost", l.Cost)
+	to.AddString("code", l.Code)
+	return nil
 }
 
 // server implements gate.Server with Caddy.

@@ -44,9 +44,7 @@ func TestLinksInLogs(t *testing.T) {
 			must(t, err)
 			request.Host = "nobody.example"
 			for _, header := range []string{"X-Api-Key", "Sec-Websocket-Protocol"} {
-				if text := read(t, file); strings.Contains(text, "headers delete") || strings.Contains(text, header+" delete") {
-					request.Header.Set(header, key)
-				}
+				request.Header.Set(header, key)
 			}
 			response, err := http.DefaultClient.Do(request)
 			must(t, err)

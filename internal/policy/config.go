@@ -89,8 +89,8 @@ type Config struct {
 
 	// TokenHeader is a second header for tokens, for example "X-Api-Key". Its
 	// value is the token alone. A request with a token in both is refused.
-	// The service does not get the header. Caddy's logs show it unless a
-	// filter removes it. Default: none.
+	// The service does not get the header. Caddy's logs show it, but
+	// not in the format tollgate. Default: none.
 	TokenHeader string `json:"token_header,omitempty"`
 
 	// TokenBasic also takes the password of Basic authentication for a token, or
