@@ -34,8 +34,7 @@ const secret = "a secret of benchmarks that guards nothing"
 const utc = "UTC"
 
 // startCaddy starts the built Caddy in a directory of its own, with global
-// options and the directives of a site, and waits for the answer. It has no
-// access log.
+// options and the directives of a site, and waits for the answer.
 func (b *bench) startCaddy(ctx context.Context, options, site string, ready answers) (*server, error) {
 	addresses, err := b.freeAddresses(2)
 	if err != nil {
@@ -51,6 +50,9 @@ func (b *bench) startCaddy(ctx context.Context, options, site string, ready answ
 	auto_https off
 	persist_config off
 	grace_period 1s
+	log {
+		format tollgate
+	}
 	%s
 }
 http://%s {

@@ -6,9 +6,9 @@
 //	./xcaddy.sh bench -quick                a smoke test; its figures mean little
 //	./xcaddy.sh bench proxy latency         some of the measurements
 //
-// The measurements are handler, size, proxy, redis, peers, refusals, latency
-// and start, and scale, which takes minutes and only runs if it is named. They
-// use the built programs on the loopback interface, or the packages of the gate.
+// The measurements are handler, size, proxy, redis, peers, log, refusals,
+// latency and start, and scale, which takes minutes and only runs if it is named.
+// They use the built programs on the loopback interface, or the packages of the gate.
 //
 // The speed of a machine changes from minute to minute. Times are therefore
 // also multiples of what the run measures near them: see units.go. A
@@ -76,6 +76,7 @@ var measurements = []measurement{
 	{"proxy", measureProxy},
 	{"redis", measureRedis},
 	{"peers", measurePeers},
+	{"log", measureLog},
 	{"refusals", measureRefusals},
 	{"latency", measureLatency},
 	{"start", measureStart},

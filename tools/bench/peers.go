@@ -24,7 +24,7 @@ func measurePeers(ctx context.Context, b *bench) ([]row, error) {
 	}
 	var one [2]*side
 	for i := range one {
-		g, err := b.startOne(ctx)
+		g, err := b.startOne(ctx, "")
 		if err != nil {
 			return nil, err
 		}
@@ -53,8 +53,8 @@ func measurePeers(ctx context.Context, b *bench) ([]row, error) {
 	}, nil
 }
 
-// startOne starts a gate and the upstream in one Caddy.
-func (b *bench) startOne(ctx context.Context) (*gate, error) {
+// startOne starts a gate and the upstream in one Caddy, with further directives.
+func (b *bench) startOne(ctx context.Context, directives string) (*gate, error) {
 	dir, err := os.MkdirTemp(b.dir, "upstream-")
 	if err != nil {
 		return nil, err
@@ -63,5 +63,5 @@ func (b *bench) startOne(ctx context.Context) (*gate, error) {
 		address %s
 		data %q
 		rates embedded
-	}`, site, dir))
+	}%s`, site, dir, directives))
 }
