@@ -12,7 +12,7 @@ func (a *App) Limiter() (*login.Limiter, error)       { return a.limiter() }
 func (a *App) FlushReports(ctx context.Context) error { return a.flushReports(ctx) }
 func (a *App) Follow()                                { a.store.Load().Events.Follow() }
 
-func Redact(text string, limit int) string            { return redact(text, limit) }
+func Redact(text string, limit int) string { return redact(text, limit) }
 
 // Findings is what caddy tollgate check finds in a file without the accounts.
 func Findings(file string) ([]string, error) {

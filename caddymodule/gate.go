@@ -59,12 +59,10 @@ func (g *Gate) Provision(ctx caddy.Context) (err error) {
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	// Without logs, no access log has the request.
 	if s, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && s.Logs != nil && markOf(r) == nil {
-		// The id is made now: see gate.Server.RequestID. The call is added later,
+		// The id is made now: see gate.Server.RequestID. The fields are added later,
 		// and deferred, because the proxy panics if an answer breaks off.
-		fields := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
 		id, _ := replacer(r).GetString("http.request.uuid")
-		fields.Set(zap.String("request_id", id))
-		defer addCall(fields, replacer(r))
+		defer addFields(r, id)
 	}
 	err := g.app.gate.Serve(w, r, next)
 	if err == nil {
@@ -76,13 +74,21 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	return err
 }
 
-// addCall adds the call of a request to its line of the access log, when its cost
-// is settled. log_append would miss answers that break off.
-func addCall(fields *caddyhttp.ExtraLogFields, repl *caddy.Replacer) {
-	value, _ := repl.Get("http.tollgate.call")
-	if call, there := value.(gate.Logged); there {
-		fields.Set(zap.Object("call", loggedCall(call)))
-	}
+// addFields adds the id of a request and its call to its line of the access log,
+// when the cost of the call is settled. log_append would miss answers that break
+// off. It is one field, because Set costs more than a short line.
+func addFields(r *http.Request, id string) {
+	fields := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	call, _ := replacer(r).Get("http.tollgate.call")
+	field := zap.Inline(zapcore.ObjectMarshalerFunc(func(to zapcore.ObjectEncoder) error {
+		to.AddString("request_id", id)
+		if call, there := call.(gate.Logged); there {
+			return to.AddObject("call", loggedCall(call))
+		}
+		return nil
+	}))
+	field.Key = "tollgate" // Set replaces a field with the same key
+	fields.Set(field)
 }
 
 // loggedCall is encoded without reflection.
