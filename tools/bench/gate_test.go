@@ -173,3 +173,22 @@ func TestGateHeaders(t *testing.T) {
 		t.Errorf("behind the gate the upstream gets %q and the client %q", want[0], want[1])
 	}
 }
+
+// The gate with the access log of the shipped Caddyfile writes a line for a call.
+func TestShippedLog(t *testing.T) {
+	t.Parallel()
+	b := built(t)
+	log, err := b.shippedLog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := b.startGate(t.Context(), "sync off", proxyTo(b.upstream)+log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEnded(t, b, g.pid())
+	text, err := os.ReadFile(filepath.Join(g.process.Dir, "data", "log", "access.log"))
+	if err != nil || !strings.Contains(string(text), `"call":{"account":"ample_0"`) {
+		t.Errorf("the access log is %q, %v", text, err)
+	}
+}
