@@ -34,7 +34,7 @@ const (
 	maxTries = 10
 )
 
-// Part is what waits to be written to the rows of a space.
+// Part is what waits to be written to the rows of a space: a pointer or a map.
 type Part interface {
 	// Size is how much of Behind.Most it takes.
 	Size() int
@@ -77,8 +77,8 @@ type flush struct {
 	err   error // once done is closed
 }
 
-// Add lets edit change the part that waits for a space, nil for none, or return
-// another one. full tells whether there is no room. It waits for no store. It
+// Add lets edit change and return the part that waits for a space, or return the
+// first one. full tells whether there is no room. It waits for no store. It
 // returns false, and adds nothing, after Close.
 func (w *Behind) Add(of Space, edit func(p Part, full bool) Part) bool {
 	w.mu.Lock()
@@ -102,7 +102,9 @@ func (w *Behind) edit(of Space, edit func(Part) Part) {
 	if w.size += p.Size(); w.pending == nil {
 		w.pending, w.writing = map[Space]Part{}, map[Space]*flush{}
 	}
-	w.pending[of] = p
+	if before == nil {
+		w.pending[of] = p
+	}
 	if w.timer == nil {
 		w.timer = time.AfterFunc(w.Every, w.flushAll)
 	} else if w.Soon && w.size >= w.Most/4*3 && w.timer.Stop() {

@@ -57,9 +57,9 @@ type LastUse struct {
 
 // activity is what an account did since the last flush.
 type activity struct {
-	calls []store.Record // fewer than mostCalls
-	uses  map[string]LastUse
-	texts int // of calls, in bytes
+	calls []store.Record     // fewer than mostCalls
+	uses  map[string]LastUse // of calls that were cut from the list
+	texts int                // of calls, in bytes
 	// damaged gets the accounts whose rows are damaged. They stay as they are.
 	damaged *outage.Log
 }
@@ -74,24 +74,23 @@ func (b *Book) Record(r store.Record) {
 		}
 		a, _ := p.(*activity)
 		if a == nil {
-			a = &activity{uses: map[string]LastUse{}, damaged: b.damaged}
+			a = &activity{damaged: b.damaged}
 		}
-		a.add(r)
+		a.add(&r)
 		return a
 	})
 }
 
-func (a *activity) add(r store.Record) {
-	if r.Key != "" && r.At.After(a.uses[r.Key].At) {
-		a.uses[r.Key] = LastUse{r.At, r.From}
-	}
+func (a *activity) add(r *store.Record) {
+	a.calls = append(a.calls, *r)
+	c := &a.calls[len(a.calls)-1]
 	// The path is a part of the request line, which can have a megabyte.
-	r.Path, r.Handle, r.From = strings.Clone(store.CutPath(r.Path)), 0, netip.Addr{}
-	a.calls = append(a.calls, r)
-	a.texts += len(r.KeyName) + len(r.Path) + len(r.RequestID)
+	c.Path, c.Handle = strings.Clone(store.CutPath(r.Path)), 0
+	a.texts += len(c.KeyName) + len(c.Path) + len(c.RequestID)
 	if len(a.calls) < mostCalls {
 		return
 	}
+	a.uses = a.lastUses(a.uses)
 	// About sorted, which is fast.
 	slices.Reverse(a.calls)
 	a.calls, a.texts = store.LastCalls(a.calls), 0
@@ -99,6 +98,19 @@ func (a *activity) add(r store.Record) {
 	for i := range a.calls {
 		a.texts += len(a.calls[i].KeyName) + len(a.calls[i].Path) + len(a.calls[i].RequestID)
 	}
+}
+
+// lastUses adds the last use of each key in calls to uses.
+func (a *activity) lastUses(uses map[string]LastUse) map[string]LastUse {
+	if uses == nil {
+		uses = map[string]LastUse{}
+	}
+	for i := range a.calls {
+		if c := &a.calls[i]; c.Key != "" && c.At.After(uses[c.Key].At) {
+			uses[c.Key] = LastUse{c.At, c.From}
+		}
+	}
+	return uses
 }
 
 // Size implements Part. It is in bytes, about.
@@ -124,10 +136,11 @@ func (a *activity) Batch(ctx context.Context, e Engine, of Space) (Batch, Part, 
 	put := func(row Row, value any, keep time.Duration) {
 		b.Writes = append(b.Writes, Write{Row: Row{Key: row.Key, Value: encode(value), Expires: newest.Add(keep)}, Check: true, Old: row.Value})
 	}
-	if put(rows[0], calls, store.RecentFor+24*time.Hour); len(a.uses) == 0 {
+	own := a.lastUses(maps.Clone(a.uses))
+	if put(rows[0], calls, store.RecentFor+24*time.Hour); len(own) == 0 {
 		return b, nil, nil
 	}
-	for key, use := range a.uses {
+	for key, use := range own {
 		if use.At.After(uses[key].At) {
 			uses[key] = use
 		}
