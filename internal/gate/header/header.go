@@ -131,7 +131,10 @@ type Values struct {
 }
 
 // Set sets a header to a value of its own: servers have handlers that change
-// the values of headers in place.
+// the values of headers in place. It is not inlined: nine copies of it in a call
+// are more lines of the cache than one.
+//
+//go:noinline
 func (v *Values) Set(h http.Header, name, value string) {
 	if v.used == len(v.values) {
 		h[name] = []string{value}
