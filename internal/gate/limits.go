@@ -196,7 +196,8 @@ func (c *Call) rateLimitPolicy() string {
 		return last.value
 	}
 	var b []byte
-	for i, limit := range c.limits {
+	for i := range c.limits {
+		limit := &c.limits[i]
 		length := limit.Period.Pace()
 		if !limit.Period.IsPace() {
 			length = c.span(limit.Period).Length()
@@ -217,7 +218,8 @@ func (c *Call) rateLimitPolicy() string {
 // not change afterwards.
 func (c *Call) rateLimit() string {
 	b := c.restText[:0]
-	for i, limit := range c.limits {
+	for i := range c.limits {
+		limit := &c.limits[i]
 		var full int64
 		if limit.Period.IsPace() {
 			full = refusal.WholeSeconds(c.rooms[i].Full)
@@ -233,7 +235,7 @@ func (c *Call) rateLimit() string {
 
 // appendItem appends the name of a limit, which begins its item. at is the
 // position of the item.
-func appendItem(b []byte, at int, limit store.Limit) []byte {
+func appendItem(b []byte, at int, limit *store.Limit) []byte {
 	if at > 0 {
 		b = append(b, ", "...)
 	}

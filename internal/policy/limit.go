@@ -22,7 +22,7 @@ func CheckLimit(l store.Limit) error {
 
 // AppendLimitName appends the name of a limit in the RateLimit headers:
 // convert, convert-month, all-second, key-convert.
-func AppendLimitName(b []byte, l store.Limit) []byte {
+func AppendLimitName(b []byte, l *store.Limit) []byte {
 	if l.OfKey {
 		b = append(b, "key-"...)
 	}
@@ -52,7 +52,7 @@ func (p *Policy) reserveLimitNames(endpoint string) error {
 func limitNames(endpoint string) (names []string) {
 	for period := store.Second; period <= store.Month; period++ {
 		for _, ofKey := range []bool{false, true} {
-			names = append(names, string(AppendLimitName(nil, store.Limit{Endpoint: endpoint, Period: period, OfKey: ofKey})))
+			names = append(names, string(AppendLimitName(nil, &store.Limit{Endpoint: endpoint, Period: period, OfKey: ofKey})))
 		}
 	}
 	return names

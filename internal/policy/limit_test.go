@@ -22,7 +22,7 @@ func written(limits []store.Limit) string {
 		if l.Max != store.Unlimited {
 			number = fmt.Sprint(l.Max)
 		}
-		all = append(all, string(policy.AppendLimitName(nil, l))+" "+number)
+		all = append(all, string(policy.AppendLimitName(nil, &l))+" "+number)
 	}
 	return strings.Join(all, ", ")
 }

@@ -37,19 +37,27 @@ func (c *Credential) IsForeign() bool { return c.Whole != nil }
 
 // Grant returns what the credential grants: not from a cache if fresh is set.
 // The error store.ErrNotFound is for an identity without an account.
-//
-// A foreign token with a "|" usually has a prefix, so its rest is tried first:
-// a store elsewhere would need a second round trip.
 func (c *Credential) Grant(ctx context.Context, grants store.Grants, now time.Time, fresh bool) (store.Grant, error) {
-	if c.IsIdentity() {
+	switch {
+	case c.IsIdentity():
 		return grants.GrantAccount(ctx, c.Account, fresh)
+	case c.IsForeign():
+		return c.grantForeign(ctx, grants, now, fresh)
+	case fresh:
+		return grants.Confirm(ctx, c.Hash, now)
 	}
+	return grants.Grant(ctx, c.Hash, now)
+}
+
+// grantForeign is Grant of a foreign token. One with a "|" usually has a prefix,
+// so its rest is tried first: a store elsewhere would need a second round trip.
+func (c *Credential) grantForeign(ctx context.Context, grants store.Grants, now time.Time, fresh bool) (store.Grant, error) {
 	find := grants.Grant
 	if fresh {
 		find = grants.Confirm
 	}
 	grant, err := find(ctx, c.Hash, now)
-	if err == nil || !c.IsForeign() || c.Hash == *c.Whole || !errors.Is(err, store.ErrNoGrant) {
+	if err == nil || c.Hash == *c.Whole || !errors.Is(err, store.ErrNoGrant) {
 		return grant, err
 	}
 	whole, wholeErr := find(ctx, *c.Whole, now)
