@@ -148,14 +148,15 @@ func (server) RequestID(r *http.Request, shown bool) string {
 // request, which rewrites in front of the gate do not change, and applies its
 // trusted_proxies to the client.
 func (server) Mark(r *http.Request) *gate.Mark {
-	m := markOf(r)
+	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	m, _ := vars[markVar].(*gate.Mark)
 	if m == nil {
 		m = &gate.Mark{Target: r.RequestURI}
 		if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 			m.Target = original.RequestURI
 		}
-		m.Client, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-		caddyhttp.SetVar(r.Context(), markVar, m)
+		m.Client, _ = vars[caddyhttp.ClientIPVarKey].(string)
+		vars[markVar] = m
 	}
 	return m
 }
