@@ -54,7 +54,8 @@ func bearer(field string) (text, second string) { return credentials(field, "Bea
 // credentials returns what is behind a scheme and its space, or "" if the field
 // has another scheme.
 func credentials(field, scheme string) string {
-	if len(field) < len(scheme) || !strings.EqualFold(field[:len(scheme)], scheme) {
+	// Most clients write the usual case, which is fast to compare.
+	if !strings.HasPrefix(field, scheme) && (len(field) < len(scheme) || !strings.EqualFold(field[:len(scheme)], scheme)) {
 		return ""
 	}
 	return strings.Trim(field[len(scheme):], " ")
