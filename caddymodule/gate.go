@@ -156,7 +156,7 @@ func (server) Mark(r *http.Request) *gate.Mark {
 			m.Target = original.RequestURI
 		}
 		m.Client, _ = vars[caddyhttp.ClientIPVarKey].(string)
-		vars[markVar] = m
+		caddyhttp.SetVar(r.Context(), markVar, m)
 	}
 	return m
 }
