@@ -1,6 +1,7 @@
 package badgerstore
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dgraph-io/badger/v4"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/login"
@@ -369,5 +372,49 @@ func TestRowTooLarge(t *testing.T) {
 	}
 	if err := write(maxValue); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a row too large: got %v", err)
+	}
+}
+
+// TestChangesAreWrittenAgain: the rows of a segment of the log are in Badger again,
+// as they are now, and synced, before the segment is removed.
+func TestChangesAreWrittenAgain(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []bool{false, true} {
+		s := openHere(t, t.TempDir(), Options{Reserve: 1})
+		stopBackground(s)
+		key, gone := attemptKey([]byte("row")), attemptKey([]byte("gone"))
+		old := change{key: key, value: []byte("old")}
+		row := change{key: key, value: []byte("new"), expires: time.Now().Add(time.Hour)}
+		for _, c := range []change{{key: gone, value: []byte("old")}, old, row, {key: gone}} {
+			if err := s.archive.write(durable, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := s.archive.db.MaxVersion()
+		if fails {
+			_ = s.journal.log.Fail(errors.New("disk is lost"))
+		}
+		if err := s.journal.finish(); err != nil {
+			t.Fatal(err)
+		}
+		err := s.archive.view(func(txn *badger.Txn) error {
+			for _, key := range [][]byte{key, gone} {
+				it := txn.NewKeyIterator(key, badger.IteratorOptions{AllVersions: true})
+				if it.Rewind(); !it.Valid() {
+					t.Fatalf("log fails %v: %q is not in Badger", fails, key)
+				}
+				if it.Item().Version() <= before || it.Item().IsDeletedOrExpired() != bytes.Equal(key, gone) {
+					t.Errorf("log fails %v: %q is not written again as it was", fails, key)
+				}
+				if at := it.Item().ExpiresAt(); bytes.Equal(key, row.key) && at != row.expiresAt() {
+					t.Errorf("log fails %v: the row expires at %d, want %d", fails, at, row.expiresAt())
+				}
+				it.Close()
+			}
+			return nil
+		})
+		if err != nil || s.archive.dirty || s.journal.log.Ended() != nil || len(s.journal.changed) > 0 {
+			t.Errorf("log fails %v: %v; something is not synced or not removed", fails, err)
+		}
 	}
 }
