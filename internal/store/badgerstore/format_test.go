@@ -74,3 +74,41 @@ func TestInterruptedFirstStart(t *testing.T) {
 		t.Errorf("got %v, %v", list, err)
 	}
 }
+
+// TestMissingNumbers: a database that lacks one of its last numbered writes is
+// refused, also if it has an older one in its place.
+func TestMissingNumbers(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{Reserve: 1})
+	stopBackground(s)
+	check := func(what string, refused bool) {
+		t.Helper()
+		if err := s.archive.loadKept(); (err != nil) != refused {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+	for range 3 {
+		if err := s.archive.write(kept, change{key: attemptKey([]byte("row")), value: []byte{1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("all", false)
+	first := keptRow(1)
+	first.value = nil
+	set := func(rows ...change) {
+		if err := s.archive.write(soon, rows...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(first)
+	check("without the first", true)
+	var full []change
+	for i := range uint64(keptRows) {
+		full = append(full, keptRow(5000+i))
+	}
+	set(full...)
+	check("a full ring", false)
+	set(keptRow(6000 - keptRows))
+	check("an older one", true)
+	set(keptRow(6000))
+}
