@@ -87,12 +87,15 @@ func TestMissingNumbers(t *testing.T) {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}
+	before := s.archive.kept
 	for range 3 {
 		if err := s.archive.write(kept, change{key: attemptKey([]byte("row")), value: []byte{1}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	check("all", false)
+	if check("all", false); s.archive.kept != before+3 {
+		t.Errorf("the last number is %d, want %d", s.archive.kept, before+3)
+	}
 	first := keptRow(1)
 	first.value = nil
 	set := func(rows ...change) {

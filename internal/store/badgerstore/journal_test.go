@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -322,6 +323,39 @@ func TestLogDoesNotWriteOver(t *testing.T) {
 	}
 	if value, err := openHere(t, crashed, Options{}).archive.get(key); string(value) != "new" {
 		t.Errorf("got %q, %v", value, err)
+	}
+}
+
+// TestLogHasAllOfARow: when Badger has lost the last rows, they are read from the log:
+// values, also empty ones, deletions, the times they expire, and the newest of several.
+func TestLogHasAllOfARow(t *testing.T) {
+	t.Parallel()
+	dir, older, crashed := t.TempDir(), t.TempDir(), t.TempDir()
+	s := openHere(t, dir, Options{})
+	row := func(name, value string) change { return change{key: attemptKey([]byte(name)), value: []byte(value)} }
+	expiring := row("expiring", "v")
+	expiring.expires = time.Now().Add(time.Hour).Truncate(time.Second)
+	deleted := change{key: row("deleted", "").key}
+	const log = "00001.mem"
+	for _, err := range []error{
+		s.archive.write(durable, row("deleted", "old")), os.CopyFS(older, os.DirFS(dir)),
+		s.archive.write(durable, deleted, row("empty", ""), row("newest", "1"), expiring), s.archive.write(logged, row("newest", "2")),
+		os.CopyFS(crashed, os.DirFS(dir)), os.Rename(filepath.Join(older, log), filepath.Join(crashed, log)),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var keys []string
+	for _, c := range []change{deleted, row("empty", ""), expiring, row("newest", "")} {
+		keys = append(keys, string(c.key))
+	}
+	rows, err := openHere(t, crashed, Options{}).archive.current(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows[0].value != nil || rows[1].value == nil || !rows[2].expires.Equal(expiring.expires) || string(rows[3].value) != "2" {
+		t.Errorf("got %v", rows)
 	}
 }
 
