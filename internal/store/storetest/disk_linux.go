@@ -36,11 +36,7 @@ func NewSmallDisk(t *testing.T) SmallDisk {
 	if err := resize(dir, diskSize, 0); err != nil {
 		t.Fatalf("mounting a small disk: %v", err)
 	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Errorf("unmounting: %v", err)
-		}
-	})
+	t.Cleanup(func() { Unmount(t, dir) })
 	return SmallDisk{dir}
 }
 

@@ -27,30 +27,36 @@ type Ext4 struct {
 // for the journal of the file system.
 const backingSize = diskSize + 64<<20
 
-// NewExt4 mounts an Ext4 until the test ends. It requires root. It skips the
-// test if the kernel cannot mount ext4 from a loop device.
+// NewExt4 mounts an Ext4 until the test ends. See NeedExt4.
 func NewExt4(t *testing.T) *Ext4 {
 	t.Helper()
-	NeedRoot(t)
+	NeedExt4(t)
 	backing := t.TempDir()
 	d := &Ext4{Dir: t.TempDir(), backing: backing, image: filepath.Join(backing, "image")}
-	if missing := kernelLacks(); missing != "" {
-		t.Skipf("this kernel has no %s", missing)
-	}
 	if err := resize(backing, backingSize, 0); err != nil {
 		t.Fatalf("mounting the tmpfs: %v", err)
 	}
-	t.Cleanup(func() { unmount(t, backing) })
+	t.Cleanup(func() { Unmount(t, backing) })
 	if err := errors.Join(os.WriteFile(d.image, nil, 0o600), os.Truncate(d.image, diskSize)); err != nil {
 		t.Fatal(err)
 	}
 	d.run(t, 0, "mkfs.ext4", "-q", "-F", d.image)
 	d.mount(t)
 	t.Cleanup(func() {
-		unmount(t, d.Dir)
+		Unmount(t, d.Dir)
 		d.awaitDetached(t) // the image keeps the tmpfs busy
 	})
 	return d
+}
+
+// NeedExt4 skips a test that mounts an ext4 file system from a loop device, which
+// requires root and a kernel that can.
+func NeedExt4(t *testing.T) {
+	t.Helper()
+	NeedRoot(t)
+	if missing := kernelLacks(); missing != "" {
+		t.Skipf("this kernel has no %s", missing)
+	}
 }
 
 // kernelLacks names a feature that the kernel lacks for an Ext4, or is empty.
@@ -86,7 +92,7 @@ func (d *Ext4) Repair(t *testing.T) {
 	if err := resize(d.backing, backingSize, unix.MS_REMOUNT); err != nil {
 		t.Fatalf("allowing writes: %v", err)
 	}
-	unmount(t, d.Dir)
+	Unmount(t, d.Dir)
 	d.awaitDetached(t)
 	d.run(t, 1, "e2fsck", "-f", "-y", d.image) // 1: errors were corrected
 	d.mount(t)
@@ -135,8 +141,8 @@ func (d *Ext4) run(t *testing.T, most int, name string, args ...string) {
 	}
 }
 
-// unmount waits until a process that was just killed has ended.
-func unmount(t *testing.T, dir string) {
+// Unmount waits until a process that was just killed has ended.
+func Unmount(t *testing.T, dir string) {
 	t.Helper()
 	err := unix.Unmount(dir, 0)
 	for again := 0; again < 200 && errors.Is(err, unix.EBUSY); again++ {
