@@ -36,6 +36,9 @@ func runChild(task, dir string) {
 	if strings.HasPrefix(task, "disk") {
 		runOnDisk(task, dir)
 	}
+	if strings.HasPrefix(task, "power") {
+		runPower(task, dir)
+	}
 	o := badgerstore.Options{Sync: task == "sync"}
 	if task != "load" && task != "logins" {
 		o = o.WithSegments(smallSegments)

@@ -2,5 +2,6 @@
 
 package badgerstore_test
 
-// This child is for tests on Linux.
+// These children are for tests on Linux.
 func runOnDisk(string, string) {}
+func runPower(string, string)  {}
