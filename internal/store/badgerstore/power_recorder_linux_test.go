@@ -79,10 +79,7 @@ func runRecorder(dir, ops string) error {
 	buffer := bufio.NewWriterSize(file, 1<<20)
 	r := &recorder{out: gob.NewEncoder(buffer)}
 	data := &fs.LoopbackRoot{Path: filepath.Join(dir, "back")}
-	data.NewNode = func(*fs.LoopbackRoot, *fs.Inode, string, *syscall.Stat_t) fs.InodeEmbedder {
-		return &recordedNode{fs.LoopbackNode{RootData: data}, r}
-	}
-	data.RootNode = data.NewNode(nil, nil, "", nil)
+	data.RootNode = &recordedNode{&fs.LoopbackNode{RootData: data}, r}
 	second := time.Second
 	server, err := fs.Mount(filepath.Join(dir, "mnt"), data.RootNode, &fs.Options{
 		AttrTimeout: &second, EntryTimeout: &second,
@@ -122,8 +119,13 @@ func (r *recorder) sync(o op, takes time.Duration) syscall.Errno {
 
 // recordedNode is a file or a directory.
 type recordedNode struct {
-	fs.LoopbackNode
+	*fs.LoopbackNode
 	r *recorder
+}
+
+// WrapChild implements fs.NodeWrapChilder.
+func (n *recordedNode) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
+	return &recordedNode{child.(*fs.LoopbackNode), n.r}
 }
 
 func (n *recordedNode) path(name string) string { return filepath.Join(n.Path(n.Root()), name) }
