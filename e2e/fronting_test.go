@@ -127,7 +127,7 @@ func freePorts(t *testing.T) (ports *strings.Replacer, env []string) {
 		">service.log 2>&1 &\n", ">service.log 2>&1 &\nuntil curl -s -o service.txt "+service+"; do kill -0 $!; sleep 0.1; done\n",
 		// Midnight must not come between the calls.
 		"\t\tsecret {env", "\t\ttimezone "+stack.CalmZone()+"\n\t\tsecret {env",
-		"{\n\tlog default {", "{\n\tadmin "+admin+"\n\tlog default {", "{\n\ttollgate {", "{\n\tadmin "+admin+"\n\ttollgate {",
+		"{\n\tlog {", "{\n\tadmin "+admin+"\n\tlog {", "{\n\ttollgate {", "{\n\tadmin "+admin+"\n\ttollgate {",
 		"bin/caddy tollgate", "bin/caddy tollgate --address "+admin,
 		"bin/caddy stop", "bin/caddy stop --address "+admin,
 		"bin/caddy reload", "bin/caddy reload --address "+admin,
