@@ -74,6 +74,9 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	return err
 }
 
+// gateFields is the key of the field that addFields adds.
+const gateFields = "tollgate"
+
 // addFields adds the id of a request and its call to its line of the access log,
 // when the cost of the call is settled. log_append would miss answers that break
 // off. It is one field, because Set costs more than a short line.
@@ -87,7 +90,7 @@ func addFields(r *http.Request, id string) {
 		}
 		return nil
 	}))
-	field.Key = "tollgate" // Set replaces a field with the same key
+	field.Key = gateFields // Set replaces a field with the same key
 	fields.Set(field)
 }
 

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -22,16 +23,16 @@ import (
 
 func init() { caddy.RegisterModule((*LogEncoder)(nil)) }
 
-// LogEncoder writes log entries as lines of JSON, as Caddy's encoder "json", but
-// of a request only what proves it: its client, protocol, method, host and path.
-// It has no headers, neither of the request nor of the answer, no query, and no
-// long value of a client, which could fill the disk. The path ends with REDACTED
-// where a token of the gate, or the link of a portal or of a reset begins, however
-// it is encoded.
+// LogEncoder writes log entries as lines of JSON, as Caddy's encoder "json" with
+// the time as text, but of a request only what proves it: its client, protocol,
+// method, host and path. It has no headers, neither of the request nor of the
+// answer, no environment of FastCGI, no query, and no long method, host or path,
+// which could fill the disk. A path ends with REDACTED where a token of the gate, or
+// the link of a portal or of a reset begins, however it is encoded.
 //
 //	format tollgate
 //
-// It has no options. Filters are not needed, and much slower.
+// It has no options, and does not work in a filter.
 type LogEncoder struct {
 	recorder
 	lines zapcore.Encoder
@@ -52,7 +53,12 @@ func (*LogEncoder) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 // Provision implements caddy.Provisioner.
-func (e *LogEncoder) Provision(caddy.Context) error {
+func (e *LogEncoder) Provision(ctx caddy.Context) error {
+	for _, parent := range ctx.Modules() {
+		if _, filters := parent.(*logging.FilterEncoder); filters {
+			return errors.New("the log format tollgate does not work in a filter, which hides requests from it: use it alone")
+		}
+	}
 	config := zap.NewProductionEncoderConfig()
 	config.EncodeTime = func(t time.Time, to zapcore.PrimitiveArrayEncoder) { zapcore.RFC3339NanoTimeEncoder(t.UTC(), to) }
 	e.lines = zapcore.NewJSONEncoder(config)
@@ -83,6 +89,7 @@ var fieldsPool = sync.Pool{New: func() any { return new([]zapcore.Field) }}
 func (e *LogEncoder) EncodeEntry(entry zapcore.Entry, fields []zapcore.Field) (*buffer.Buffer, error) {
 	pooled := fieldsPool.Get().(*[]zapcore.Field)
 	all := append(append((*pooled)[:0], e.fields...), fields...)
+	ofGate := slices.ContainsFunc(all, func(f zapcore.Field) bool { return f.Key == gateFields })
 	kept := all[:0]
 	for _, field := range all {
 		switch object := field.Interface.(type) {
@@ -91,9 +98,14 @@ func (e *LogEncoder) EncodeEntry(entry zapcore.Entry, fields []zapcore.Field) (*
 		case caddyhttp.LoggableHTTPHeader:
 			continue
 		}
-		if field.Key != "uuid" { // the gate adds it as request_id
-			kept = append(kept, field)
+		switch {
+		case field.Key == "env", // of FastCGI: it has all headers
+			field.Key == "uuid" && ofGate: // it is the request_id
+			continue
+		case strings.HasPrefix(field.String, "/"): // a path, as of a rewrite
+			field.String = redact(field.String, maxLoggedPath)
 		}
+		kept = append(kept, field)
 	}
 	line, err := e.lines.EncodeEntry(entry, kept)
 	clear(all)

@@ -12,6 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 )
 
@@ -68,11 +72,11 @@ func FuzzRedact(f *testing.F) {
 }
 
 // TestLogFormat: the format has what proves a request, and no secret of it, in
-// lines of the access log and of errors. Other lines have all of their fields.
+// lines of the access log, of errors and of handlers.
 func TestLogFormat(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "caddy.log")
 	s := start(t, setup{
-		zone: calmZone(), before: "log", behind: "reverse_proxy " + deadAddress,
+		zone: calmZone(), before: "log\nrewrite /tgk_* /gone", behind: "reverse_proxy " + deadAddress,
 		global: "log {\noutput file " + file + "\nlevel DEBUG\nformat tollgate\n}",
 	})
 	_, bearer := s.account(t, "small")
@@ -122,5 +126,25 @@ func TestLogFormat(t *testing.T) {
 	}
 	if !errors || !roundTrips {
 		t.Errorf("the log has an error line: %v, and one of the proxy: %v; want both:\n%v", errors, roundTrips, other)
+	}
+}
+
+// TestLogFields: other lines have their fields, but for the environment of FastCGI,
+// which has headers, and secrets in paths.
+func TestLogFields(t *testing.T) {
+	var e caddymodule.LogEncoder
+	if err := e.Provision(caddy.Context{}); err != nil {
+		t.Fatal(err)
+	}
+	line, err := e.EncodeEntry(zapcore.Entry{}, []zapcore.Field{
+		zap.String("uuid", "of-a-site-without-gate"), zap.Any("env", map[string]string{"HTTP_X_API_KEY": "a-key"}), zap.String("result", "/srv/tgk_abc"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"of-a-site-without-gate": true, "a-key": false, `"/srv/REDACTED"`: true} {
+		if strings.Contains(line.String(), text) != want {
+			t.Errorf("%q in %s: not %v", text, line, want)
+		}
 	}
 }

@@ -46,8 +46,12 @@ func (a *archive) format() (f format, err error) {
 	if unfinished, err := a.get(restoringKey); err != nil || unfinished != nil {
 		return f, cmp.Or(err, errUnfinished)
 	}
-	if f.segment, err = a.number(segmentKey); err != nil {
-		return f, damaged("the number of its log: %w", err)
+	segment, err := a.get(segmentKey)
+	if err != nil {
+		return f, err
+	}
+	if f.segment, _ = binary.Uvarint(segment); f.segment == 0 {
+		return f, damaged("the number of its log is missing")
 	}
 	return f, a.loadKept()
 }
@@ -61,8 +65,8 @@ func keptRow(number uint64) change {
 }
 
 // loadKept reads the number of the last transaction that was synced in Badger. It
-// refuses a database that lacks one of those before, because Badger has lost a
-// table or a part of a log: our log has no longer what was in it.
+// refuses a database that lacks one of the keptRows before, because Badger has lost
+// a table or a part of a log: our log has no longer what was in it.
 func (a *archive) loadKept() error {
 	var numbers []uint64
 	err := a.scan(keptPrefix, func(_, value []byte) error {
@@ -78,19 +82,6 @@ func (a *archive) loadKept() error {
 		return damaged("some of its last writes are missing")
 	}
 	return nil
-}
-
-// number reads a row with a number above zero.
-func (a *archive) number(key []byte) (uint64, error) {
-	value, err := a.get(key)
-	if err != nil {
-		return 0, err
-	}
-	n, size := binary.Uvarint(value)
-	if size <= 0 || size != len(value) || n == 0 {
-		return 0, errCorrupt
-	}
-	return n, nil
 }
 
 // formatRows are the rows for a database that has all counts of the segments

@@ -25,7 +25,7 @@ func damaged(format string, args ...any) error {
 // inspect refuses damage that Badger would repair by dropping data, and damage on
 // which a goroutine of Badger would panic and end the process. What a log of a
 // memtable or the end of the manifest has lost is noticed when Badger is open: see
-// loadKept. It changes nothing but logs that Badger cannot read: see inspectLogs.
+// loadKept. It removes or cuts only files that Badger cannot read.
 func inspect(dir string) error {
 	manifest, err := readManifest(dir)
 	if err != nil {
