@@ -155,7 +155,7 @@ func (o *powerOracle) checkKeys(ctx context.Context, s badgerstore.TestStore) er
 		}
 		for _, k := range keys {
 			listed[k.ID] = k
-			o.want(o.steps["create"][k.ID] != nil, "there is key %s, which nobody has created", k.ID)
+			o.want(o.steps["create"][k.ID] != nil, "there is key %s, which no step has created", k.ID)
 		}
 	}
 	for id, created := range o.steps["create"] {

@@ -19,7 +19,7 @@ const (
 	sectorSize = 512  // what a disk writes at once
 )
 
-// powerFile is what a file has. Nobody changes a page, so copies share them.
+// powerFile is what a file has. A page never changes, so copies share them.
 type powerFile struct {
 	size  int64
 	pages map[int64][]byte // those that are no hole
@@ -248,7 +248,7 @@ func (d *powerDisk) namesLeft(c *cut, kept int, l *left) map[string]uint64 {
 // There is an exception. Badger names a new table in its synced manifest before it
 // syncs the directory (db.handleMemTableFlush, which calls table.CreateTable and
 // levelsController.addLevel0Table; only compactions sync it). It refuses to open
-// without the table, and nobody else can sync in between. File systems with a
+// without the table, and nothing else can sync in between. File systems with a
 // journal keep the name when the manifest is synced.
 func (d *powerDisk) keepsName(c *cut, at int) bool {
 	o := d.ops[at]

@@ -40,8 +40,8 @@ var powerProcesses = []struct {
 
 // TestPowerCut: a store is under load on a file system that records each change,
 // pages of mapped files included. Directories are rebuilt as a power cut can leave
-// them. Each of them opens without help, and has all that was answered and nothing
-// that nobody asked for. Without Options.Sync, the calls of about the last second
+// them. Each of them opens without help, and has all that was answered, and nothing
+// else. Without Options.Sync, the calls of about the last second
 // can be lost.
 //
 // TOLLGATE_POWER_SEED repeats the choices of a run, but no two recordings are the
