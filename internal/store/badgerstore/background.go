@@ -1,7 +1,6 @@
 package badgerstore
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -211,40 +210,6 @@ func (j *journal) archiveSegment(segment *wal.Segment) error {
 		return err
 	}
 	return j.archiveUpTo(segment.Number, counts.changes)
-}
-
-// lastRows is the last value of each row in a segment.
-type lastRows struct {
-	index   map[string]int // of a key
-	changes []change
-}
-
-// count adds a count. A counter occurs thousands of times, so its key is copied
-// only once.
-func (l *lastRows) count(key []byte, used uint64) {
-	i, known := l.index[string(key)]
-	if !known {
-		i = l.add(bytes.Clone(key))
-	}
-	l.changes[i] = countRow(l.changes[i].key, used)
-}
-
-// row adds a row.
-func (l *lastRows) row(c change) {
-	i, known := l.index[string(c.key)]
-	if !known {
-		i = l.add(c.key)
-	}
-	l.changes[i] = c
-}
-
-func (l *lastRows) add(key []byte) int {
-	if l.index == nil {
-		l.index = map[string]int{}
-	}
-	l.index[string(key)] = len(l.changes)
-	l.changes = append(l.changes, change{key: key})
-	return len(l.changes) - 1
 }
 
 // countRow is the row of a count. A count of zero has none.

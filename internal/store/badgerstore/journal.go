@@ -1,9 +1,7 @@
 package badgerstore
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,9 +11,7 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
-	"github.com/dgraph-io/badger/v4/pb"
 	"go.uber.org/zap"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -209,15 +205,7 @@ func (j *journal) appendChanges(groups [][]change, sync bool) error {
 }
 
 func (j *journal) appendRows(group []change) error {
-	rows := &pb.KVList{}
-	for _, c := range group {
-		row := &pb.KV{Key: c.key, Value: c.value, ExpiresAt: c.expiresAt()}
-		if c.value == nil {
-			row.Meta = deleted
-		}
-		rows.Kv = append(rows.Kv, row)
-	}
-	record, err := proto.MarshalOptions{}.MarshalAppend([]byte{recordRows}, rows)
+	record, err := encodeRows(group)
 	if err != nil {
 		return err
 	}
@@ -250,62 +238,6 @@ func (j *journal) inLog(key []byte) bool {
 		}
 	}
 	return false
-}
-
-// The first byte of a record is the kind of its rows.
-const (
-	recordCounts = 'c' // a key with its length, and a number
-	recordRows   = 'r' // a pb.KVList
-)
-
-// deleted is the Meta of a row that a record deletes.
-var deleted = []byte{1}
-
-// appendCount appends a row of a record of counts.
-func appendCount(buf []byte, c *ledger.Count) []byte {
-	buf = binary.AppendUvarint(buf, uint64(dayEnd+len(c.Holder)+1+len(c.Endpoint)))
-	buf = appendCountKey(buf, c.Day, c.Holder, c.Endpoint)
-	return binary.AppendUvarint(buf, uint64(c.Used))
-}
-
-// eachRow calls count with the counts of a record, or row with its rows. The key of
-// a count is valid until count returns.
-func eachRow(record []byte, count func(key []byte, used uint64), row func(change)) error {
-	switch record[0] {
-	case recordCounts:
-		return eachCount(record[1:], count)
-	case recordRows:
-		var rows pb.KVList
-		if err := proto.Unmarshal(record[1:], &rows); err != nil {
-			return fmt.Errorf("%w: %w", errCorrupt, err)
-		}
-		for _, r := range rows.Kv {
-			c := change{key: r.Key, expires: expiresAt(r.ExpiresAt)}
-			if !bytes.Equal(r.Meta, deleted) {
-				c.value = append([]byte{}, r.Value...)
-			}
-			row(c)
-		}
-		return nil
-	}
-	return errCorrupt
-}
-
-func eachCount(record []byte, fn func(key []byte, used uint64)) error {
-	for len(record) > 0 {
-		length, size := binary.Uvarint(record)
-		if size <= 0 || length > uint64(len(record)-size) {
-			return errCorrupt
-		}
-		key, rest := record[size:size+int(length)], record[size+int(length):]
-		used, size := binary.Uvarint(rest)
-		if size <= 0 || len(key) < dayEnd || key[0] != prefixCount || used > uint64(store.Unlimited) {
-			return errCorrupt
-		}
-		fn(key, used)
-		record = rest[size:]
-	}
-	return nil
 }
 
 // note notes that a segment has counts of a day.

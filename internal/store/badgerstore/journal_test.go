@@ -359,6 +359,40 @@ func TestLogHasAllOfARow(t *testing.T) {
 	}
 }
 
+// TestRowOnlyInTheLog: when Badger does not take a row that the log has, nothing else is
+// written and no call admitted until the store is opened again. Then the row is there.
+func TestRowOnlyInTheLog(t *testing.T) {
+	t.Parallel()
+	dir, crashed := t.TempDir(), t.TempDir()
+	s, err := OpenTest(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := change{key: attemptKey([]byte("ip")), value: []byte("v")}
+	take(t, s, call("convert", today)) // the day is in memory
+	stopBackground(s)
+	err = os.CopyFS(crashed, os.DirFS(dir))
+	if err = errors.Join(err, s.archive.db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.archive.write(durable, row); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("writing: got %v", err)
+	}
+	if _, err := s.ledger.Take(call("convert", today), nil, nil); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("then a call gets %v", err)
+	}
+	const log = "0000000001.log"
+	if err := s.journal.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, log), filepath.Join(crashed, log)); err != nil {
+		t.Fatal(err)
+	}
+	if value, err := openHere(t, crashed, Options{}).archive.get(row.key); string(value) != "v" {
+		t.Errorf("opened again: got %q, %v", value, err)
+	}
+}
+
 // TestExpiredRowIsKept: a row that is past its time when its segment is archived is
 // there again when the clock was wrong.
 func TestExpiredRowIsKept(t *testing.T) {
