@@ -288,7 +288,11 @@ func (a *App) logSummary() {
 	for i, plan := range a.policy.Plans {
 		plans[i] = plan.Name
 	}
-	a.log.Info("gate started", zap.String("store", caddy.GetModuleName(a.opener)), zap.Int("endpoints", len(a.policy.Endpoints)),
+	open := "no path"
+	if guard := a.policy.Guard.String(); guard != "/" {
+		open = "all paths that do not begin with " + guard
+	}
+	a.log.Info("gate started", zap.String("store", caddy.GetModuleName(a.opener)), zap.Int("endpoints", len(a.policy.Endpoints)), zap.String("open", open),
 		zap.Strings("plans", plans), zap.String("timezone", a.policy.Calendar.Zone()), zap.String("mode", string(a.policy.Mode)))
 }
 

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/block"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/route"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
@@ -47,7 +49,8 @@ import (
 //		foreign_keys [on|off]
 //		identity <placeholder> [plan <plan>] [prefix <text>]
 //		introspection_secret <secret>
-//		endpoint <name> <method> <path> {
+//		endpoint <name> <methods...>|* <paths...> {
+//			route <methods...>|* <paths...>
 //			ability <name>
 //			rename <old names...>
 //			upgrade [on|off]
@@ -147,7 +150,7 @@ func (p *parser) options() error {
 		block.Once(identitySyntax, &texts, func() error { return p.identity(texts) }),
 		block.Often("guard <prefixes...>", &texts, func() error { return p.guard(texts) }),
 		block.Often("login <method> <path>", &method, &path, func() error { return p.login(method + " " + path) }),
-		block.Often("endpoint <name> <method> <path>", &name, &method, &path, func() error { return p.endpoint(name, method+" "+path) }),
+		block.Often("endpoint <name> <methods...>|* <paths...>", &name, &texts, func() error { return p.endpoint(name, texts) }),
 		block.Often("plan <name>", &name, func() error { return p.plan(name) }),
 	)
 }
@@ -257,14 +260,18 @@ func (p *parser) login(pattern string) error {
 	return err
 }
 
-func (p *parser) endpoint(name, pattern string) error {
-	e := policy.EndpointConfig{Name: name, Pattern: pattern}
+func (p *parser) endpoint(name string, route []string) error {
+	e := policy.EndpointConfig{Name: name}
 	subject := "endpoint " + name
 	if err := p.Unique(subject, "endpoint", name); err != nil {
 		return err
 	}
+	if err := p.route("endpoint <name>", route, &e); err != nil {
+		return err
+	}
 	var cost []string
 	err := p.Block(subject+" ",
+		block.Often("route <methods...>|* <paths...>", &route, func() error { return p.route("route", route, &e) }),
 		block.Once("ability <name>", &e.Ability),
 		block.Once("rename <old names...>", &e.Rename),
 		block.Once("upgrade [on|off]", &e.Upgrade),
@@ -274,6 +281,27 @@ func (p *parser) endpoint(name, pattern string) error {
 	p.app.Endpoints = append(p.app.Endpoints, e)
 	return err
 }
+
+// route parses methods and paths. Each method has each path.
+func (p *parser) route(option string, words []string, e *policy.EndpointConfig) error {
+	paths := slices.IndexFunc(words, func(word string) bool { return !methods.MatchString(word) })
+	if paths < 1 || paths > 1 && slices.Contains(words[:paths], route.AnyMethod) {
+		return p.WrongArguments(option + " <methods...>|* <paths...>")
+	}
+	for _, path := range words[paths:] {
+		for _, method := range words[:paths] {
+			pattern := method + " " + path
+			if err := p.Unique("endpoint "+e.Name+" "+pattern, "route", pattern); err != nil {
+				return err
+			}
+			e.Patterns = append(e.Patterns, pattern)
+		}
+	}
+	return nil
+}
+
+// methods matches a word that is a method, or a mistake in one.
+var methods = regexp.MustCompile(`^(\*|[A-Za-z_-]+)$`)
 
 const costSyntax = "cost <number>|json <member> [<size>]|answer <header> reserve <number>"
 
@@ -387,6 +415,9 @@ func (p *parser) locate(err error) error {
 	where, known := p.Lines[policy.Subject(err)]
 	if !known {
 		where = p.Lines[""]
+	}
+	if other, known := p.Lines[policy.Other(err)]; known && policy.Other(err) != "" {
+		where += " and " + other
 	}
 	return fmt.Errorf("%w, at %s", err, where)
 }

@@ -103,7 +103,7 @@ func TestCheck(t *testing.T) {
 	}
 	endpoint := func(name string, rename ...string) func(app object) {
 		return func(app object) {
-			app["endpoints"] = []object{{"name": name, "pattern": "GET /api/convert", "rename": rename}}
+			app["endpoints"] = []object{{"name": name, "patterns": []string{"GET /api/convert"}, "rename": rename}}
 			app["plans"] = []object{{"name": "starter", "limits": object{name: 10}}}
 		}
 	}

@@ -54,7 +54,7 @@ func (c *controlledCaddy) gateApp(plan string) object {
 		"store":     object{"module": "badger", "directory": filepath.Join(c.dir, "gate")},
 		"secret":    controlSecret,
 		"guard":     []string{"/api/"},
-		"endpoints": []object{{"name": "convert", "pattern": "GET /api/convert"}},
+		"endpoints": []object{{"name": "convert", "patterns": []string{"GET /api/convert"}}},
 		"plans":     []object{{"name": "free"}, {"name": plan, "limits": object{"convert": 10}}},
 	}
 }

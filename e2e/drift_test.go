@@ -22,7 +22,7 @@ func TestCaddyfileFitsUpstream(t *testing.T) {
 	app := shippedApp(t)
 	var gate []string
 	for _, e := range app.Endpoints {
-		gate = append(gate, e.Pattern)
+		gate = append(gate, e.Patterns...)
 	}
 	upstream := documentedPatterns(t)
 	slices.Sort(gate)

@@ -140,7 +140,7 @@ func TestOverridesEnd(t *testing.T) {
 	g := newGate(t)
 	config := controltest.Config()
 	for i := range store.MaxOverrides {
-		config.Endpoints = append(config.Endpoints, policy.EndpointConfig{Name: fmt.Sprintf("e%d", i), Pattern: fmt.Sprintf("GET /api/e%d", i)})
+		config.Endpoints = append(config.Endpoints, policy.EndpointConfig{Name: fmt.Sprintf("e%d", i), Patterns: []string{fmt.Sprintf("GET /api/e%d", i)}})
 	}
 	g.Configure(t, config)
 	g.Account(t, "acc_1", "starter")

@@ -27,7 +27,11 @@ func (s *Server) servePlans() {
 func showPlans(p *policy.Policy, now time.Time) api.Plans {
 	shown := api.Plans{Plans: []api.Plan{}, Endpoints: []api.Endpoint{}, Timezone: p.Calendar.Zone(), Day: p.Calendar.At(now).Day.String()}
 	for _, e := range p.Endpoints {
-		endpoint := api.Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: e.Ability, Cost: e.Cost}
+		first := e.Patterns[0]
+		endpoint := api.Endpoint{Name: e.Name, Method: first.Method, Path: first.Path, Ability: e.Ability, Cost: e.Cost}
+		for _, pattern := range e.Patterns {
+			endpoint.Patterns = append(endpoint.Patterns, pattern.String())
+		}
 		if e.CostHeader != "" {
 			endpoint.CostHeader = &e.CostHeader
 		}

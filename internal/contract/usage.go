@@ -24,8 +24,8 @@ type UsageDocument struct {
 // UsageEndpoint is today's count of one endpoint.
 type UsageEndpoint struct {
 	Endpoint  string       `json:"endpoint" doc:"The endpoint's name."`
-	Method    string       `json:"method"`
-	Path      string       `json:"path" doc:"The path pattern."`
+	Method    string       `json:"method" doc:"The method of its first route; * for all."`
+	Path      string       `json:"path" doc:"The path pattern of its first route."`
 	Limit     *int64       `json:"limit" doc:"Calls a day; null if unlimited."`
 	Used      int64        `json:"used" doc:"Calls of today that count in the limits: those that were not given back by credits."`
 	Remaining *int64       `json:"remaining" doc:"Calls left today; null if unlimited."`

@@ -73,7 +73,7 @@ func (plain) Mark(r *http.Request) *gate.Mark {
 func newGate(t testing.TB, db gate.Store, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
 	t.Helper()
 	p, err := policy.New(policy.Config{
-		Endpoints: []policy.EndpointConfig{{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"}},
+		Endpoints: []policy.EndpointConfig{{Name: "convert", Patterns: []string{"GET /api/convert/{from}/{amount}/{to}"}}},
 		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]*policy.Limit{"convert": &limit}, MoreLimits: more}},
 	})
 	if err != nil {

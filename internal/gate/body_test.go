@@ -32,7 +32,7 @@ func closingUpstream(t *testing.T) handlerFunc {
 // TestClosedBodyIsTheUpstreamsFailure: HTTP/2 and HTTP/3 have their own errors
 // for a body that its reader has closed. They are not the client's fault.
 func TestClosedBodyIsTheUpstreamsFailure(t *testing.T) {
-	w := newWorld(t, func(c *policy.Config) { c.Endpoints[0].Pattern = "POST /api/convert/{from}/{amount}/{to}" })
+	w := newWorld(t, func(c *policy.Config) { c.Endpoints[0].Patterns = []string{"POST /api/convert/{from}/{amount}/{to}"} })
 	bearer := w.account(t, "acc_1")
 	w.next = closingUpstream(t)
 	reader, writer := io.Pipe()

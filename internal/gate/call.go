@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/gate/credential"
 	"github.com/caddy-tollgate/tollgate/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
@@ -204,13 +205,9 @@ func (c *Call) recordRefusal(f *refusal.Refusal) {
 // record adds the call to the account's recent calls. code is why the gate
 // refused it, empty for an admitted call.
 func (c *Call) record(status int, code string) {
-	method := c.endpoint.Method
-	if c.request.Method == http.MethodHead {
-		method = http.MethodHead
-	}
 	c.store.Record(store.Record{
 		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
-		Endpoint: c.endpoint.Name, Method: method, Path: c.path, RequestID: c.mark.requestID,
+		Endpoint: c.endpoint.Name, Method: request.Method(c.request), Path: c.path, RequestID: c.mark.requestID,
 		Status: status, Code: code, Cost: c.costCounted(), Duration: c.gate.Since(c.began), From: c.from(), Handle: c.grant.Handle,
 	})
 }

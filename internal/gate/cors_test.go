@@ -25,7 +25,7 @@ func newCORSWorld(t testing.TB, mode policy.Mode, origins ...string) *world {
 	w := newWorld(t, func(c *policy.Config) {
 		c.Mode, c.CORS, c.TokenHeader = mode, &policy.CORSConfig{Origins: origins}, "X-Api-Key"
 		c.Logins = append(c.Logins, "POST /login")
-		c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "own", Pattern: "OPTIONS /api/own"}, policy.EndpointConfig{Name: "names", Pattern: "GET /api/names/{path...}"})
+		c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "own", Patterns: []string{"OPTIONS /api/own"}}, policy.EndpointConfig{Name: "names", Patterns: []string{"GET /api/names/{path...}"}})
 		c.Plans[0].Limits["own"] = new(policy.Limit(5))
 	})
 	w.next = func(rw http.ResponseWriter, _ *http.Request) error {

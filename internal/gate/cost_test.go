@@ -28,8 +28,8 @@ func pricedWorld(t testing.TB, limits map[string]*policy.Limit, more ...policy.L
 	return newWorld(t, func(c *policy.Config) {
 		c.Endpoints[1].Cost = 5
 		c.Logins = append(c.Logins, "POST /api/login/{way...}")
-		c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "batch", Pattern: "POST " + batchPath, CostMember: "conversions", CostBody: 1 << 10},
-			policy.EndpointConfig{Name: "names", Pattern: "GET /api/names/{path...}", Ability: "convert"})
+		c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "batch", Patterns: []string{"POST " + batchPath}, CostMember: "conversions", CostBody: 1 << 10},
+			policy.EndpointConfig{Name: "names", Patterns: []string{"GET /api/names/{path...}"}, Ability: "convert"})
 		c.Plans[0].Limits, c.Plans[0].MoreLimits = limits, more
 	})
 }

@@ -56,9 +56,9 @@ func (s *simulation) config(zone string) policy.Config {
 		Timezone: zone, Guard: []string{"/api/"}, Usage: "GET /api/usage",
 		Refund: rapid.SampledFrom([]policy.Refund{policy.RefundUnreachable, policy.RefundServerErrors, policy.RefundNever}).Draw(s.T, "refund"),
 		Endpoints: []policy.EndpointConfig{
-			{Name: "convert", Pattern: "GET /api/convert"},
-			{Name: "history", Pattern: "GET /api/history", Cost: int64(rapid.IntRange(1, 4).Draw(s.T, "cost"))},
-			{Name: "batch", Pattern: "POST /api/batch", CostMember: "items"},
+			{Name: "convert", Patterns: []string{"GET /api/convert"}},
+			{Name: "history", Patterns: []string{"GET /api/history"}, Cost: int64(rapid.IntRange(1, 4).Draw(s.T, "cost"))},
+			{Name: "batch", Patterns: []string{"POST /api/batch"}, CostMember: "items"},
 		},
 	}
 	if rapid.Bool().Draw(s.T, "reserves") {

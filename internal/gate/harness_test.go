@@ -66,8 +66,8 @@ func newWorld(t testing.TB, change func(*policy.Config)) *world {
 		Logins: []string{"POST /api/login"},
 		Usage:  "GET /api/usage",
 		Endpoints: []policy.EndpointConfig{
-			{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"},
-			{Name: "rates", Pattern: "GET /api/rates/{base}"},
+			{Name: "convert", Patterns: []string{"GET /api/convert/{from}/{amount}/{to}"}},
+			{Name: "rates", Patterns: []string{"GET /api/rates/{base}"}},
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "small", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(5)), "rates": new(policy.Limit(5)), "usage": new(policy.Limit(5))}},

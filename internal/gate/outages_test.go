@@ -91,7 +91,7 @@ func newPatient(t *testing.T) *patient {
 	limits := policy.LoginThrottle{PerClient: 1000, Window: policy.Duration(time.Second), FreeFailures: 256}
 	compiled, err := policy.New(policy.Config{
 		Guard: []string{"/api/"}, Logins: []string{"POST /api/login"}, LoginThrottle: limits,
-		Endpoints: []policy.EndpointConfig{{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"}},
+		Endpoints: []policy.EndpointConfig{{Name: "convert", Patterns: []string{"GET /api/convert/{from}/{amount}/{to}"}}},
 		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]*policy.Limit{"convert": new(ample)}}},
 	})
 	if err != nil {

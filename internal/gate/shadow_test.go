@@ -19,8 +19,8 @@ func newMode(t *testing.T, mode policy.Mode) *world {
 	return newWorld(t, func(c *policy.Config) {
 		c.Mode = mode
 		c.Endpoints = append(c.Endpoints,
-			policy.EndpointConfig{Name: "batch", Pattern: "POST /api/batch", CostMember: "items", CostBody: 64},
-			policy.EndpointConfig{Name: "extra", Pattern: "GET /api/extra"})
+			policy.EndpointConfig{Name: "batch", Patterns: []string{"POST /api/batch"}, CostMember: "items", CostBody: 64},
+			policy.EndpointConfig{Name: "extra", Patterns: []string{"GET /api/extra"}})
 		c.Plans[0].Limits["batch"] = new(policy.Limit(5))
 		c.Plans = append(c.Plans, policy.PlanConfig{Name: "none"})
 	})

@@ -13,7 +13,7 @@ import (
 // TestReload: Caddy makes a registry for each configuration, and the counts go on.
 func TestReload(t *testing.T) {
 	t.Parallel()
-	compiled, err := policy.New(policy.Config{Guard: []string{"/api/"}, Endpoints: []policy.EndpointConfig{{Name: "convert", Pattern: "GET /api/convert"}}})
+	compiled, err := policy.New(policy.Config{Guard: []string{"/api/"}, Endpoints: []policy.EndpointConfig{{Name: "convert", Patterns: []string{"GET /api/convert"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,10 +122,12 @@ type EndpointConfig struct {
 	// also the ability that a token needs, unless the endpoint sets one.
 	Name string `json:"name"`
 
-	// Pattern is a method and a path pattern of Go's net/http.ServeMux, such
-	// as "GET /items/{id}" or "PUT /files/{path...}". The method is a
-	// registered one, but not CONNECT or TRACE. GET includes HEAD.
-	Pattern string `json:"pattern"`
+	// Patterns lists the routes of the endpoint, at least one: a method and a
+	// path pattern of Go's net/http.ServeMux, such as "GET /items/{id}" or "PUT
+	// /files/{path...}". The method is a registered one, or "*" for all, but
+	// never CONNECT or TRACE. GET includes HEAD. Of several patterns that match,
+	// also of other endpoints, the most specific one answers.
+	Patterns []string `json:"patterns"`
 
 	// Ability puts the endpoint into a group: a token needs the ability
 	// of this name instead of the endpoint's name.
@@ -309,11 +311,13 @@ func (l *Limit) UnmarshalJSON(b []byte) (err error) {
 
 // Error is a mistake in a Config. Subject names the wrong part, so that a
 // parser can add its line: "timezone", "guard /api/", "login POST /login",
-// "endpoint convert", "endpoint convert cost", "plan starter", "plan starter
+// "endpoint convert", "endpoint convert GET /convert", "endpoint convert cost", "plan starter", "plan starter
 // convert", "plan starter convert month", "plan starter all month" and so on.
 type Error struct {
 	Subject string
 	Err     error
+	// Other is another part that the mistake is about, or "".
+	Other string
 }
 
 // Error returns the subject and the mistake.
@@ -330,6 +334,14 @@ func mistake(subject, format string, args ...any) error {
 func Subject(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Subject
+	}
+	return ""
+}
+
+// Other returns the other part that an Error names, or "".
+func Other(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Other
 	}
 	return ""
 }

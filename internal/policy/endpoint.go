@@ -17,10 +17,10 @@ import (
 type Endpoint struct {
 	Name string
 	// ID is the oldest name, under which stores count.
-	ID      string
-	Method  string
-	Path    string
-	Ability string
+	ID string
+	// Patterns lists its routes, at least one.
+	Patterns []Pattern
+	Ability  string
 	// Index is the endpoint's position in Policy.Endpoints.
 	Index int
 	// Usage marks the endpoint that the gate answers itself.
@@ -43,6 +43,19 @@ type Endpoint struct {
 	CostBody int64
 }
 
+// Pattern is a route of an endpoint: a method, or route.AnyMethod, and a path
+// pattern of net/http.ServeMux.
+type Pattern struct{ Method, Path string }
+
+// newPattern reads a method and a path, such as "GET /items/{id}".
+func newPattern(text string) (p Pattern) {
+	p.Method, p.Path, _ = strings.Cut(text, " ")
+	return p
+}
+
+// String returns the method and the path.
+func (p Pattern) String() string { return p.Method + " " + p.Path }
+
 // Takes is what a call does with its Cost, as a verb: its answer tells what it
 // costs, or the cost is fixed.
 func (e *Endpoint) Takes() string {
@@ -64,7 +77,7 @@ func endpoints(c Config) []EndpointConfig {
 	if c.Usage == "" {
 		return c.Endpoints
 	}
-	return append(slices.Clone(c.Endpoints), EndpointConfig{Name: UsageEndpoint, Pattern: c.Usage})
+	return append(slices.Clone(c.Endpoints), EndpointConfig{Name: UsageEndpoint, Patterns: []string{c.Usage}})
 }
 
 func (p *Policy) addEndpoints(c Config) error {
@@ -76,11 +89,11 @@ func (p *Policy) addEndpoints(c Config) error {
 		if usage {
 			subject = "usage"
 		}
-		if err := p.addEndpoint(e, usage); err != nil {
-			errs = append(errs, &Error{subject, err})
+		if err := p.addEndpoint(subject, e, usage); err != nil {
+			errs = append(errs, err)
 		}
 		if err := checkCost(e); err != nil {
-			errs = append(errs, &Error{subject + " cost", err})
+			errs = append(errs, &Error{Subject: subject + " cost", Err: err})
 		}
 		if added := p.Endpoint(e.Name); added != nil {
 			errs = append(errs, added.setKeep(e.Keep))
@@ -89,9 +102,34 @@ func (p *Policy) addEndpoints(c Config) error {
 	return errors.Join(errs...)
 }
 
-func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
+// addEndpoint adds an endpoint, unless it has a mistake.
+func (p *Policy) addEndpoint(subject string, e EndpointConfig, usage bool) error {
 	ability := cmp.Or(e.Ability, e.Name)
-	method, path, _ := strings.Cut(e.Pattern, " ")
+	if err := p.checkEndpoint(e, ability, usage); err != nil {
+		return &Error{Subject: subject, Err: err}
+	}
+	endpoint := &Endpoint{
+		Name: e.Name, ID: slices.Concat(e.Rename, []string{e.Name})[0], Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade,
+		Cost: cmp.Or(e.Cost, e.CostReserve, 1), CostHeader: http.CanonicalHeaderKey(e.CostHeader), CostMember: e.CostMember, CostBody: cmp.Or(e.CostBody, DefaultCostBody),
+	}
+	var errs []error
+	for _, text := range e.Patterns {
+		pattern := newPattern(text)
+		endpoint.Patterns = append(endpoint.Patterns, pattern)
+		of := subject
+		if !usage {
+			of += " " + text
+		}
+		errs = append(errs, p.addRoute(of, pattern, Route{Endpoint: endpoint}))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	p.Endpoints = append(p.Endpoints, endpoint)
+	return nil
+}
+
+func (p *Policy) checkEndpoint(e EndpointConfig, ability string, usage bool) error {
 	switch {
 	case !ValidName(e.Name):
 		return fmt.Errorf("%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", e.Name)
@@ -103,21 +141,12 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 		return fmt.Errorf("the name %q is reserved for the gate's own endpoint: use the option usage", e.Name)
 	case p.Endpoint(e.Name) != nil:
 		return errors.New("duplicate endpoint")
-	case usage && method != http.MethodGet:
-		return fmt.Errorf("the method of usage must be GET, not %q", method)
+	case len(e.Patterns) == 0:
+		return errors.New("no route: write a method and a path in patterns, such as \"GET /items/{id}\"")
+	case usage && newPattern(e.Patterns[0]).Method != http.MethodGet:
+		return fmt.Errorf("the method of usage must be GET, not %q", newPattern(e.Patterns[0]).Method)
 	}
-	if err := p.reserveLimitNames(e.Name); err != nil {
-		return err
-	}
-	endpoint := &Endpoint{
-		Name: e.Name, ID: slices.Concat(e.Rename, []string{e.Name})[0], Method: method, Path: path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade,
-		Cost: cmp.Or(e.Cost, e.CostReserve, 1), CostHeader: http.CanonicalHeaderKey(e.CostHeader), CostMember: e.CostMember, CostBody: cmp.Or(e.CostBody, DefaultCostBody),
-	}
-	if err := p.addRoute(method, path, Route{Endpoint: endpoint}); err != nil {
-		return err
-	}
-	p.Endpoints = append(p.Endpoints, endpoint)
-	return nil
+	return p.reserveLimitNames(e.Name)
 }
 
 // setNames sets the older names of the endpoints. Each name has one meaning.
@@ -180,7 +209,6 @@ func (e *Endpoint) setKeep(names []string) error {
 
 // checkCost checks the cost of an endpoint.
 func checkCost(e EndpointConfig) error {
-	method, _, _ := strings.Cut(e.Pattern, " ")
 	switch {
 	case e.Cost < 0 || e.Cost > MaxCost:
 		return fmt.Errorf("cost %d is not from 1 to %d", e.Cost, MaxCost)
@@ -198,10 +226,13 @@ func checkCost(e EndpointConfig) error {
 		return nil
 	case e.Cost != 0:
 		return errors.New("both cost and cost_member: use one of them")
-	case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, method):
-		return fmt.Errorf("the member %q requires the method POST, PUT or PATCH, not %q", e.CostMember, method)
 	case e.CostBody < 0 || e.CostBody > MaxCostBody:
 		return fmt.Errorf("cost_body %d is not from 1 to %d bytes", e.CostBody, MaxCostBody)
+	}
+	for _, text := range e.Patterns {
+		if method := newPattern(text).Method; !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, method) {
+			return fmt.Errorf("the member %q requires the method POST, PUT or PATCH, not %q", e.CostMember, method)
+		}
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package policy_test
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -137,7 +136,7 @@ func TestEqualLimitNames(t *testing.T) {
 		t.Run(c.first+" "+c.second, func(t *testing.T) {
 			t.Parallel()
 			_, err := policy.New(policy.Config{Endpoints: []policy.EndpointConfig{
-				{Name: c.first, Pattern: "GET /first"}, {Name: c.second, Pattern: "GET /second"},
+				{Name: c.first, Patterns: []string{"GET /first"}}, {Name: c.second, Patterns: []string{"GET /second"}},
 			}})
 			switch {
 			case c.want == "" && err != nil:
@@ -158,7 +157,9 @@ func TestEqualLimitNames(t *testing.T) {
 
 // costly returns a configuration of one endpoint. The default method is POST.
 func costly(e policy.EndpointConfig) policy.Config {
-	e.Name, e.Pattern = "batch", cmp.Or(e.Pattern, "POST /batch")
+	if e.Name = "batch"; e.Patterns == nil {
+		e.Patterns = []string{"POST /batch"}
+	}
 	return policy.Config{Endpoints: []policy.EndpointConfig{e}}
 }
 

@@ -138,7 +138,7 @@ func (p *Plan) addLimit(c LimitConfig) error {
 	}
 	p.Limits = append(p.Limits, limit)
 	if err := CheckLimit(limit); err != nil {
-		return &Error{subject, err}
+		return &Error{Subject: subject, Err: err}
 	}
 	return nil
 }

@@ -72,6 +72,7 @@ type Policy struct {
 	logins     route.Table[bool]
 	plans      map[string]*Plan
 	limitNames map[string]string // the endpoint, by the names of its limits
+	subjects   map[string]string // of Error, by the patterns of Routes
 }
 
 // Route is the target of a method and path: a login or an endpoint. The
@@ -90,7 +91,7 @@ func New(c Config) (*Policy, error) {
 		Refund:   cmp.Or(c.Refund, RefundUnreachable),
 		Mode:     cmp.Or(c.Mode, Enforce),
 		Warn:     slices.Sorted(slices.Values(c.Warn)), TokenBasic: c.TokenBasic, ForeignKeys: c.ForeignKeys, Docs: c.Docs,
-		plans: make(map[string]*Plan), limitNames: make(map[string]string),
+		plans: make(map[string]*Plan), limitNames: make(map[string]string), subjects: make(map[string]string),
 	}
 	var err error
 	p.CORS, err = newCORS(c.CORS)
@@ -112,7 +113,7 @@ func checkDocs(address string) error {
 
 func (p *Policy) setCalendar(c Config) (err error) {
 	if p.Calendar, err = calendar.New(cmp.Or(c.Timezone, "UTC")); err != nil {
-		return &Error{"timezone", err}
+		return &Error{Subject: "timezone", Err: err}
 	}
 	return nil
 }
@@ -124,7 +125,7 @@ func (p *Policy) setGuard(c Config) error {
 			errs = append(errs, mistake("guard "+prefix, "duplicate prefix"))
 		}
 		if _, err := route.NewGuard(prefix); err != nil {
-			errs = append(errs, &Error{"guard " + prefix, err})
+			errs = append(errs, &Error{Subject: "guard " + prefix, Err: err})
 		}
 	}
 	p.Guard, _ = route.NewGuard(c.Guard...) // nil after an error of one of them
@@ -140,10 +141,10 @@ func (p *Policy) setLimits(c Config) error {
 	var errs []error
 	// Checked separately: each mistake belongs to its own option.
 	if err := client.Validate(); err != nil {
-		errs = append(errs, &Error{"per_client", err})
+		errs = append(errs, &Error{Subject: "per_client", Err: err})
 	}
 	if err := account.Validate(); err != nil {
-		errs = append(errs, &Error{"per_account", err})
+		errs = append(errs, &Error{Subject: "per_account", Err: err})
 	}
 	if p.LoginTTL < time.Second {
 		errs = append(errs, mistake("login_ttl", "%s is shorter than a second", p.LoginTTL))
@@ -180,26 +181,33 @@ func (p *Policy) addLogins(c Config) error {
 			errs = append(errs, mistake("login "+pattern, "unknown word %q: use %s", word, Strict))
 			continue
 		}
-		err := p.addRoute(method, path, Route{Login: true, Strict: strict})
+		if method == route.AnyMethod {
+			errs = append(errs, mistake("login "+pattern, "a login has one method: write that of the request with the password, such as POST"))
+			continue
+		}
+		err := p.addRoute("login "+pattern, Pattern{method, path}, Route{Login: true, Strict: strict})
 		if err == nil {
 			err = p.logins.Add(method, path, true)
 		}
-		if err != nil {
-			errs = append(errs, &Error{"login " + pattern, err})
-		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// addRoute adds a route. It refuses an endpoint outside the guard: paths
-// that a lenient server treats as the same would be open.
-func (p *Policy) addRoute(method, path string, r Route) error {
-	if err := p.Routes.Add(method, path, r); err != nil {
-		return err
+// addRoute adds a route of a subject. It refuses an endpoint outside the guard:
+// paths that a lenient server treats as the same would be open.
+func (p *Policy) addRoute(subject string, pattern Pattern, r Route) error {
+	err := p.Routes.Add(pattern.Method, pattern.Path, r)
+	if conflict, ok := errors.AsType[*route.Conflict](err); ok {
+		return &Error{Subject: subject, Err: err, Other: p.subjects[conflict.Earlier]}
 	}
-	if r.Endpoint != nil && p.Guard != nil && !p.Guard.Covers(path) {
-		return fmt.Errorf("%s is below no guard: guards are %s", path, p.Guard)
+	if err == nil && r.Endpoint != nil && p.Guard != nil && !p.Guard.Covers(pattern.Path) {
+		err = fmt.Errorf("%s is below no guard: guards are %s", pattern.Path, p.Guard)
 	}
+	if err != nil {
+		return &Error{Subject: subject, Err: err}
+	}
+	p.subjects[pattern.String()] = subject
 	return nil
 }
 

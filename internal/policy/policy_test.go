@@ -25,9 +25,9 @@ func config() policy.Config {
 		Logins:   []string{"POST /api/login", "POST /login"},
 		Usage:    "GET /api/usage",
 		Endpoints: []policy.EndpointConfig{
-			{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"},
-			{Name: "rates", Pattern: "GET /api/rates/{base}"},
-			{Name: "batch", Pattern: "POST /api/convert/batch", Ability: "convert"},
+			{Name: "convert", Patterns: []string{"GET /api/convert/{from}/{amount}/{to}"}},
+			{Name: "rates", Patterns: []string{"GET /api/rates/{base}"}},
+			{Name: "batch", Patterns: []string{"POST /api/convert/batch"}, Ability: "convert"},
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},
@@ -112,6 +112,9 @@ func TestMistakes(t *testing.T) {
 		"failures":       {func(c *policy.Config) { c.LoginThrottle.FreeFailures = 1 << 20 }, "per_account"},
 		"login_ttl":      {func(c *policy.Config) { c.LoginTTL = -1 }, "login_ttl"},
 		"usage":          {func(c *policy.Config) { c.Usage = "/api/usage" }, "usage"},
+		"login methods":  {func(c *policy.Config) { c.Logins = []string{"* /login"} }, "login * /login"},
+		"no route":       {func(c *policy.Config) { c.Endpoints[0].Patterns = nil }, "endpoint convert"},
+		"second route":   {func(c *policy.Config) { c.Endpoints[0].Patterns = append(c.Endpoints[0].Patterns, "GET /api/*") }, "endpoint convert GET /api/*"},
 		"endpoint twice": {func(c *policy.Config) { c.Endpoints[1].Name = "convert" }, "endpoint convert"},
 		"plan name":      {func(c *policy.Config) { c.Plans[0].Name = "" }, "plan "},
 		"plan twice":     {func(c *policy.Config) { c.Plans[1].Name = "free" }, "plan free"},
@@ -277,7 +280,7 @@ func TestLoginAliases(t *testing.T) {
 func TestMistakeOfAnEndpoint(t *testing.T) {
 	t.Parallel()
 	c := config()
-	c.Endpoints[0].Pattern = "get /api/convert/{from}/{amount}/{to}"
+	c.Endpoints[0].Patterns = []string{"get /api/convert/{from}/{amount}/{to}"}
 	_, err := policy.New(c)
 	if err == nil || strings.Contains(err.Error(), "there is no endpoint") || !strings.Contains(err.Error(), "capital letters") {
 		t.Errorf("got %v", err)

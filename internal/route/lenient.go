@@ -18,11 +18,22 @@ func Lenient(path string) string {
 		}
 		path = again
 	}
-	path = strings.Map(fold, withoutParameters(withoutQuery(path)))
+	return foldPath(withoutParameters(withoutQuery(path)))
+}
+
+// foldPath returns a path in lower case, without a slash at the end.
+func foldPath(path string) string {
+	path = strings.Map(fold, path)
 	for len(path) > 1 && strings.HasSuffix(path, "/") {
 		path = path[:len(path)-1]
 	}
 	return path
+}
+
+// isRead reports whether matches is true for a path that a lenient server may
+// read: in a name, some servers leave the characters that end it for others.
+func isRead(path string, matches func(path string) bool) bool {
+	return matches(Lenient(path)) || strings.ContainsAny(path, "%;?#") && matches(foldPath(path))
 }
 
 // lenient is a pattern as a lenient server reads it: without case and without a
@@ -30,6 +41,8 @@ func Lenient(path string) string {
 type lenient struct {
 	method string
 	paths  node[bool]
+	// patterns are paths as node.add takes them.
+	patterns []string
 	// examples are paths of the pattern: its wildcards are names that no pattern
 	// has. A pattern that matches them matches all paths of this one.
 	examples []string
@@ -62,30 +75,37 @@ func newLenient(method, path string) *lenient {
 	}
 	l.examples = []string{example.String()}
 	if pattern.Len() > 0 {
-		l.paths.add(pattern.String(), true)
+		l.patterns = append(l.patterns, pattern.String())
 	}
 	if below {
-		l.paths.add(pattern.String()+"/", true)
+		l.patterns = append(l.patterns, pattern.String()+"/")
 		l.examples = append(l.examples, example.String()+"/\x00")
 	}
+	l.addTo(&l.paths)
 	return l
 }
 
-// has reports whether the pattern has requests of a method.
-func (l *lenient) has(method string) bool {
-	return l.method == method || l.method == http.MethodGet && method == http.MethodHead
+func (l *lenient) addTo(paths *node[bool]) {
+	for _, pattern := range l.patterns {
+		paths.add(pattern, true)
+	}
+}
+
+// has reports whether a pattern has requests of a method.
+func has(pattern, method string) bool {
+	return pattern == method || pattern == http.MethodGet && method == http.MethodHead || pattern == AnyMethod
 }
 
 // serves reports whether a lenient server would serve a path, in its lenient
 // form, with this pattern.
 func (l *lenient) serves(method, path string) bool {
-	return l.has(method) && l.paths.match(path) != nil
+	return has(l.method, method) && l.paths.match(path) != nil
 }
 
 // narrows reports whether the pattern is more specific than another one, for a
 // method that both can have.
 func (l *lenient) narrows(other *lenient) bool {
-	return (l.has(other.method) || other.has(l.method)) && other.includes(l) && !l.includes(other)
+	return (has(l.method, other.method) || has(other.method, l.method)) && other.includes(l) && !l.includes(other)
 }
 
 // includes reports whether the pattern matches all paths of another one.
@@ -96,14 +116,19 @@ func (l *lenient) includes(other *lenient) bool {
 // Alias reports whether a lenient server would serve a path with one of the
 // patterns.
 func (t *Table[T]) Alias(method, path string) bool {
-	path = Lenient(path)
-	return slices.ContainsFunc(t.patterns, func(p pattern[T]) bool { return p.serves(method, path) })
+	return isRead(path, func(path string) bool {
+		return slices.ContainsFunc(t.patterns, func(p pattern[T]) bool { return p.serves(method, path) })
+	})
 }
 
 // isAlias reports whether a lenient server would serve a path that matches this
 // pattern with a more specific one: "/orders/EXPORT" matches "/orders/{id}", and
 // such a server reads "/orders/export".
 func (l *leaf[T]) isAlias(method, path string) bool {
-	path = Lenient(path)
-	return slices.ContainsFunc(l.narrower, func(other *lenient) bool { return other.serves(method, path) })
+	return isRead(path, func(path string) bool {
+		return slices.ContainsFunc(l.narrower, func(t tree[bool]) bool { return has(t.method, method) && t.root.match(path) != nil })
+	})
 }
+
+// narrow adds a more specific pattern.
+func (l *leaf[T]) narrow(other *lenient) { other.addTo(treeOf(&l.narrower, other.method)) }

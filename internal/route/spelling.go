@@ -54,7 +54,7 @@ func checkMethod(method string) error {
 	case upper == http.MethodConnect || upper == http.MethodTrace:
 		return fmt.Errorf("the method: %w", ErrBadMethod)
 	case !slices.Contains(methods, upper):
-		return fmt.Errorf("%q is not a registered HTTP method: use one, such as GET, POST, PUT, PATCH or DELETE", method)
+		return fmt.Errorf("%q is not a registered HTTP method: use one, such as GET, POST, PUT, PATCH or DELETE, or * for all", method)
 	case method != upper:
 		return fmt.Errorf("the method %q must be in capital letters: write %s", method, upper)
 	}

@@ -7,6 +7,11 @@ import (
 	"strings"
 )
 
+// AnyMethod is the method of a pattern that takes all but CONNECT and TRACE. It
+// takes no method with a small letter: a server that ignores case could read it
+// as one that has a more specific pattern.
+const AnyMethod = "*"
+
 // Table maps methods and paths to values by patterns of [http.ServeMux].
 // Syntax, precedence and conflicts of patterns are those of ServeMux, and
 // so is the result of every match, but for redirects: a path that ServeMux
@@ -16,7 +21,7 @@ import (
 //
 // The zero Table is empty and ready. Once all patterns are added it is
 // safe for concurrent use.
-type Table[T any] struct {
+type Table[T comparable] struct {
 	// mux checks patterns as they are added. It never matches a request:
 	// it needs a whole request and allocates for each wildcard.
 	mux      http.ServeMux
@@ -25,42 +30,61 @@ type Table[T any] struct {
 }
 
 // pattern is one that was added.
-type pattern[T any] struct {
+type pattern[T comparable] struct {
 	text string
 	*lenient
 	leaf *leaf[T]
 }
 
 // tree has the patterns of one method.
-type tree[T any] struct {
+type tree[T comparable] struct {
 	method string
 	root   node[T]
 }
 
-// Add puts a value under a method and a path pattern such as
+// treeOf returns the tree of a method, which it adds if there is none.
+func treeOf[T comparable](trees *[]tree[T], method string) *node[T] {
+	i := slices.IndexFunc(*trees, func(t tree[T]) bool { return t.method == method })
+	if i < 0 {
+		i = len(*trees)
+		*trees = append(*trees, tree[T]{method: method})
+	}
+	return &(*trees)[i].root
+}
+
+// Conflict is the error of a pattern that matches requests of an earlier one, and
+// is neither more specific nor less.
+type Conflict struct {
+	Pattern, Earlier string
+	// Why is what ServeMux says.
+	Why string
+}
+
+// Error returns both patterns and the reason.
+func (c *Conflict) Error() string {
+	return fmt.Sprintf("pattern %q conflicts with %q: %s", c.Pattern, c.Earlier, c.Why)
+}
+
+// Add puts a value under a method, or AnyMethod, and a path pattern such as
 // "/api/convert/{from}/{amount}/{to}". It refuses a pattern that ServeMux
-// refuses, one that conflicts with an earlier pattern, and one that cannot
-// match any request that [Guard.CheckTarget] accepts.
+// refuses, one with a *Conflict, and one that cannot match any request that
+// [Guard.CheckTarget] accepts.
 func (t *Table[T]) Add(method, path string, value T) error {
 	if err := checkPattern(method, path); err != nil {
-		return fmt.Errorf("pattern %q: %w", method+" "+path, err)
+		return err
 	}
 	text := method + " " + path
 	if err := t.register(text); err != nil {
 		return err
 	}
-	i := slices.IndexFunc(t.methods, func(tree tree[T]) bool { return tree.method == method })
-	if i < 0 {
-		i = len(t.methods)
-		t.methods = append(t.methods, tree[T]{method: method})
-	}
-	added := pattern[T]{text, newLenient(method, path), t.methods[i].root.add(path, value)}
+	added := pattern[T]{text, newLenient(method, path), treeOf(&t.methods, method).add(path, value)}
 	for _, other := range t.patterns {
 		switch {
+		case other.leaf.value == value: // no other value can be meant
 		case added.narrows(other.lenient):
-			other.leaf.narrower = append(other.leaf.narrower, added.lenient)
+			other.leaf.narrow(added.lenient)
 		case other.narrows(added.lenient):
-			added.leaf.narrower = append(added.leaf.narrower, other.lenient)
+			added.leaf.narrow(other.lenient)
 		}
 	}
 	t.patterns = append(t.patterns, added)
@@ -144,10 +168,27 @@ func (t *Table[T]) in(method, path string) *leaf[T] {
 		}
 		break
 	}
-	if method == http.MethodHead {
+	switch {
+	case method == http.MethodHead:
 		return t.in(http.MethodGet, path)
+	case method != AnyMethod && isAnyMethod(method):
+		return t.in(AnyMethod, path)
 	}
 	return nil
+}
+
+// maxMethod is the longest method that AnyMethod takes. Registered ones are
+// shorter.
+const maxMethod = 24
+
+// isAnyMethod reports whether AnyMethod takes a method.
+func isAnyMethod(method string) bool {
+	for i := range len(method) {
+		if 'a' <= method[i] && method[i] <= 'z' {
+			return false
+		}
+	}
+	return len(method) <= maxMethod && method != http.MethodConnect && method != http.MethodTrace
 }
 
 // Allow returns the methods that a target has, as the value of an Allow header
@@ -161,7 +202,11 @@ func (t *Table[T]) Allow(target *Target) string {
 	// HEAD is checked by itself: its own pattern can hide that of GET.
 	methods := []string{http.MethodHead}
 	for i := range t.methods {
-		methods = append(methods, t.methods[i].method)
+		if t.methods[i].method == AnyMethod {
+			methods = append(methods, commonMethods...)
+		} else {
+			methods = append(methods, t.methods[i].method)
+		}
 	}
 	slices.Sort(methods)
 	return strings.Join(slices.DeleteFunc(slices.Compact(methods), func(method string) bool {
@@ -169,10 +214,14 @@ func (t *Table[T]) Allow(target *Target) string {
 	}), ", ")
 }
 
+// commonMethods are what Allow lists for AnyMethod.
+var commonMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions}
+
 // register checks a pattern with a ServeMux and returns its error without
 // the part "registered at", which names lines of this program and not of
 // the operator's configuration.
-func (t *Table[T]) register(pattern string) error {
+func (t *Table[T]) register(text string) error {
+	pattern := forMux(text)
 	if err := handle(&http.ServeMux{}, pattern); err != nil {
 		return err
 	}
@@ -182,16 +231,19 @@ func (t *Table[T]) register(pattern string) error {
 	}
 	for _, other := range t.patterns {
 		var pair http.ServeMux
-		if err := handle(&pair, other.text); err != nil {
+		if err := handle(&pair, forMux(other.text)); err != nil {
 			return fmt.Errorf("registering an earlier pattern again: %w", err)
 		}
 		if conflict := handle(&pair, pattern); conflict != nil {
 			_, explanation, _ := strings.Cut(conflict.Error(), "\n")
-			return fmt.Errorf("pattern %q conflicts with %q: %s", pattern, other.text, explanation)
+			return &Conflict{text, other.text, explanation}
 		}
 	}
 	return err
 }
+
+// forMux returns a pattern as ServeMux writes it: without a method for any.
+func forMux(pattern string) string { return strings.TrimPrefix(pattern, AnyMethod+" ") }
 
 // handle registers a pattern and returns the panic of ServeMux as an error.
 func handle(mux *http.ServeMux, pattern string) (err error) {
@@ -207,8 +259,10 @@ func handle(mux *http.ServeMux, pattern string) (err error) {
 // checkPattern refuses a pattern that no request can match here, or that
 // another router would read differently.
 func checkPattern(method, path string) error {
-	if err := checkMethod(method); err != nil {
-		return err
+	if method != AnyMethod {
+		if err := checkMethod(method); err != nil {
+			return err
+		}
 	}
 	if err := checkPath(path); err != nil {
 		return err

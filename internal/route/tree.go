@@ -7,26 +7,27 @@ import (
 
 // node is a place in the tree of one method's patterns. The segments of a
 // path lead to it.
-type node[T any] struct {
+type node[T comparable] struct {
 	literals []literal[T]
-	wildcard *node[T] // {name}
-	end      *leaf[T] // the pattern ends here
-	slash    *leaf[T] // it ends here with a slash: /{$}
-	rest     *leaf[T] // it takes all that follows: /{name...}, /
+	index    map[string]*node[T] // of literals, if there are many
+	wildcard *node[T]            // {name}
+	end      *leaf[T]            // the pattern ends here
+	slash    *leaf[T]            // it ends here with a slash: /{$}
+	rest     *leaf[T]            // it takes all that follows: /{name...}, /
 }
 
 // literal is a decoded segment and the node behind it.
-type literal[T any] struct {
+type literal[T comparable] struct {
 	segment string
 	node    *node[T]
 }
 
 // leaf is the end of a pattern. It is multi if the pattern ends with a slash or
 // {name...}, and named in the second case.
-type leaf[T any] struct {
+type leaf[T comparable] struct {
 	value        T
 	multi, named bool
-	narrower     []*lenient // the more specific patterns, see isAlias
+	narrower     []tree[bool] // the more specific patterns of other values, see isAlias
 }
 
 // add puts a value under a pattern that ServeMux accepts.
@@ -71,8 +72,21 @@ func (n *node[T]) literal(segment string) *node[T] {
 	}
 	next := &node[T]{}
 	n.literals = append(n.literals, literal[T]{segment, next})
+	if n.index == nil && len(n.literals) > fewLiterals {
+		n.index = make(map[string]*node[T])
+		for _, l := range n.literals {
+			n.index[l.segment] = l.node
+		}
+	}
+	if n.index != nil {
+		n.index[segment] = next
+	}
 	return next
 }
+
+// fewLiterals is how many literals are compared one after the other. With more of
+// them, a map is faster.
+const fewLiterals = 8
 
 // match finds the pattern for the part of a path below n, which begins
 // with a slash or is empty. A literal goes before a wildcard, and a
@@ -88,15 +102,10 @@ func (n *node[T]) match(path string) *leaf[T] {
 	case path == "/":
 		return n.rest
 	}
-	for i := range n.literals {
-		below, ok := strings.CutPrefix(path[1:], n.literals[i].segment)
-		if !ok || below != "" && below[0] != '/' {
-			continue
-		}
-		if found := n.literals[i].node.match(below); found != nil {
+	if next, below := n.next(path); next != nil {
+		if found := next.match(below); found != nil {
 			return found
 		}
-		break
 	}
 	if n.wildcard != nil {
 		segment, below := cut(path)
@@ -108,6 +117,22 @@ func (n *node[T]) match(path string) *leaf[T] {
 		return n.rest
 	}
 	return nil
+}
+
+// next returns the node behind the literal that begins a path, or nil, and the
+// path below it.
+func (n *node[T]) next(path string) (next *node[T], below string) {
+	if n.index != nil {
+		segment, below := cut(path)
+		return n.index[segment], below
+	}
+	for i := range n.literals {
+		below, ok := strings.CutPrefix(path[1:], n.literals[i].segment)
+		if ok && (below == "" || below[0] == '/') {
+			return n.literals[i].node, below
+		}
+	}
+	return nil, ""
 }
 
 // cut splits the first segment off a path that begins with a slash.

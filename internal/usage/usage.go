@@ -191,7 +191,7 @@ func (b *builder) addEndpoints(document *contract.UsageDocument, used, credited 
 			continue
 		}
 		row := contract.UsageEndpoint{
-			Endpoint: e.Name, Method: e.Method, Path: e.Path,
+			Endpoint: e.Name, Method: e.Patterns[0].Method, Path: e.Patterns[0].Path,
 			Used: used[b.Today.Day][e.Name], Credited: credited[b.Today.Day][e.Name], Limits: []contract.UsageLimit{},
 		}
 		row.Calls = row.Used + row.Credited

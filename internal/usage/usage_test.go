@@ -39,8 +39,8 @@ func compile(t *testing.T, zone string) *policy.Policy {
 		Timezone: zone,
 		Usage:    "GET /api/usage",
 		Endpoints: []policy.EndpointConfig{
-			{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"},
-			{Name: "currencies", Pattern: "GET /api/currencies"},
+			{Name: "convert", Patterns: []string{"GET /api/convert/{from}/{amount}/{to}"}},
+			{Name: "currencies", Patterns: []string{"GET /api/currencies"}},
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
@@ -24,13 +25,23 @@ type Plan struct {
 
 // Endpoint is one metered endpoint of the API behind the gate.
 type Endpoint struct {
-	Name       string  `json:"name"`
-	Method     string  `json:"method"`
-	Path       string  `json:"path" doc:"The path pattern, as Go's net/http.ServeMux writes it."`
-	Ability    string  `json:"ability" doc:"The ability that a token needs to call it."`
-	Cost       int64   `json:"cost" doc:"How much a call counts in each limit, unless cost_member says otherwise."`
-	CostHeader *string `json:"cost_header" doc:"The header of the answer that tells the cost; null if nothing does. Then cost is what a call reserves."`
-	CostMember *string `json:"cost_member" doc:"The member of the JSON body whose elements are the cost; null if cost is."`
+	Name       string   `json:"name"`
+	Method     string   `json:"method" doc:"The method of its first route; * for all."`
+	Path       string   `json:"path" doc:"The path pattern of its first route, as Go's net/http.ServeMux writes it."`
+	Patterns   []string `json:"patterns" nullable:"false" doc:"All its routes: method and path pattern."`
+	Ability    string   `json:"ability" doc:"The ability that a token needs to call it."`
+	Cost       int64    `json:"cost" doc:"How much a call counts in each limit, unless cost_member says otherwise."`
+	CostHeader *string  `json:"cost_header" doc:"The header of the answer that tells the cost; null if nothing does. Then cost is what a call reserves."`
+	CostMember *string  `json:"cost_member" doc:"The member of the JSON body whose elements are the cost; null if cost is."`
+}
+
+// Summary names the routes of the endpoint: the first one, and how many others
+// there are.
+func (e *Endpoint) Summary() string {
+	if more := len(e.Patterns) - 1; more > 0 {
+		return fmt.Sprintf("%s and %d more", e.Patterns[0], more)
+	}
+	return e.Patterns[0]
 }
 
 // ListPlans shows the configuration of the gate.

@@ -109,7 +109,7 @@ func plans(ctx context.Context, gate *client.Client, _ []string, _ string) (word
 func Endpoints(ctx context.Context, gate *client.Client, _ []string, _ string) (words []cobra.Completion, err error) {
 	config, err := gate.Plans(ctx)
 	for _, endpoint := range config.Endpoints {
-		words = append(words, cobra.CompletionWithDesc(endpoint.Name, Plain(endpoint.Method+" "+endpoint.Path)))
+		words = append(words, cobra.CompletionWithDesc(endpoint.Name, Plain(endpoint.Summary())))
 	}
 	return words, err
 }

@@ -36,7 +36,7 @@ func showPlans(table io.Writer, plans api.Plans) {
 		showMoreLimits(table, plan, api.All)
 	}
 	Row(table)
-	Row(table, "ENDPOINT", "METHOD", "PATH", "ABILITY", "COST")
+	Row(table, "ENDPOINT", "ROUTE", "ABILITY", "COST")
 	for _, e := range plans.Endpoints {
 		cost := strconv.FormatInt(e.Cost, 10)
 		switch {
@@ -45,7 +45,10 @@ func showPlans(table io.Writer, plans api.Plans) {
 		case e.CostHeader != nil:
 			cost = "told by " + *e.CostHeader + ", " + cost + " reserved"
 		}
-		Row(table, e.Name, e.Method, e.Path, e.Ability, cost)
+		Row(table, e.Name, e.Patterns[0], e.Ability, cost)
+		for _, pattern := range e.Patterns[1:] {
+			Row(table, "", pattern, "", "")
+		}
 	}
 	Row(table)
 	Row(table, "Days and months end at midnight in "+plans.Timezone+".")

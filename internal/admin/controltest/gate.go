@@ -137,9 +137,9 @@ func Config() policy.Config {
 		Guard:    []string{"/api/"},
 		Usage:    "GET /api/usage",
 		Endpoints: []policy.EndpointConfig{
-			{Name: "currencies", Pattern: "GET /api/currencies"},
-			{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"},
-			{Name: "batch", Pattern: "POST /api/convert/batch", Ability: "convert"},
+			{Name: "currencies", Patterns: []string{"GET /api/currencies"}},
+			{Name: "convert", Patterns: []string{"GET /api/convert/{from}/{amount}/{to}"}},
+			{Name: "batch", Patterns: []string{"POST /api/convert/batch"}, Ability: "convert"},
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},
@@ -175,7 +175,7 @@ func (g *Gate) SetPlans(t testing.TB, plans api.Plans) {
 	t.Helper()
 	config := policy.Config{Timezone: plans.Timezone}
 	for _, e := range plans.Endpoints {
-		config.Endpoints = append(config.Endpoints, policy.EndpointConfig{Name: e.Name, Pattern: e.Method + " " + e.Path, Ability: e.Ability, Cost: e.Cost})
+		config.Endpoints = append(config.Endpoints, policy.EndpointConfig{Name: e.Name, Patterns: e.Patterns, Ability: e.Ability, Cost: e.Cost})
 	}
 	for _, p := range plans.Plans {
 		plan := policy.PlanConfig{Name: p.Name, Limits: map[string]*policy.Limit{}}

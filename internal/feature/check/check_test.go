@@ -14,9 +14,9 @@ func config() policy.Config {
 		Timezone: "Europe/Berlin",
 		Usage:    "GET /api/usage",
 		Endpoints: []policy.EndpointConfig{
-			{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"},
-			{Name: "rates", Pattern: "GET /api/rates/{base}"},
-			{Name: "batch", Pattern: "POST /api/convert/batch", Ability: "convert"},
+			{Name: "convert", Patterns: []string{"GET /api/convert/{from}/{amount}/{to}"}},
+			{Name: "rates", Patterns: []string{"GET /api/rates/{base}"}},
+			{Name: "batch", Patterns: []string{"POST /api/convert/batch"}, Ability: "convert"},
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},
@@ -96,9 +96,9 @@ func TestDoubts(t *testing.T) {
 	p := compile(t, policy.Config{
 		Guard: []string{"/api/"},
 		Endpoints: []policy.EndpointConfig{
-			{Name: "batch", Pattern: "GET /api/batch", Cost: 100},
-			{Name: "chat", Pattern: "GET /api/chat", CostHeader: "X-Tokens", CostReserve: 4096},
-			{Name: "small", Pattern: "GET /api/small"},
+			{Name: "batch", Patterns: []string{"GET /api/batch"}, Cost: 100},
+			{Name: "chat", Patterns: []string{"GET /api/chat"}, CostHeader: "X-Tokens", CostReserve: 4096},
+			{Name: "small", Patterns: []string{"GET /api/small"}},
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "zero", Limits: map[string]*policy.Limit{"batch": new(policy.Limit(0)), "chat": new(policy.Limit(4096)), "small": new(policy.Limit(1))}},

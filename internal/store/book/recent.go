@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -84,8 +85,8 @@ func (b *Book) Record(r store.Record) {
 func (a *activity) add(r *store.Record) {
 	a.calls = append(a.calls, *r)
 	c := &a.calls[len(a.calls)-1]
-	// The path is a part of the request line, which can have a megabyte.
-	c.Path, c.Handle = strings.Clone(store.CutPath(r.Path)), 0
+	// They are parts of the request line, which can have a megabyte.
+	c.Path, c.Method, c.Handle = strings.Clone(store.CutPath(r.Path)), ownMethod(r.Method), 0
 	a.texts += len(c.KeyName) + len(c.Path) + len(c.RequestID)
 	if len(a.calls) < mostCalls {
 		return
@@ -98,6 +99,17 @@ func (a *activity) add(r *store.Record) {
 	for i := range a.calls {
 		a.texts += len(a.calls[i].KeyName) + len(a.calls[i].Path) + len(a.calls[i].RequestID)
 	}
+}
+
+// ownMethod returns a method as a text of its own, without memory for a common one.
+func ownMethod(method string) string {
+	switch method {
+	case http.MethodGet:
+		return http.MethodGet
+	case http.MethodPost:
+		return http.MethodPost
+	}
+	return strings.Clone(method)
 }
 
 // lastUses adds the last use of each key in calls to uses.

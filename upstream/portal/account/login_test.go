@@ -132,7 +132,7 @@ func TestLoginUnknownToTheGate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	plans := api.Plans{
-		Endpoints: []api.Endpoint{{Name: "rates", Method: "GET", Path: "/api/rates/{base}"}},
+		Endpoints: []api.Endpoint{{Name: "rates", Method: "GET", Path: "/api/rates/{base}", Patterns: []string{"GET /api/rates/{base}"}}},
 		Plans:     []api.Plan{{Name: "free", Limits: map[string]*int64{"rates": new(int64(5))}}},
 	}
 	w.gate.Control.SetPlans(t, plans)

@@ -23,7 +23,7 @@ func storyPlans() api.Plans {
 			}},
 	}}
 	for i, name := range names {
-		e := api.Endpoint{Name: name, Method: "GET", Path: paths[i], Ability: name}
+		e := api.Endpoint{Name: name, Method: "GET", Path: paths[i], Patterns: []string{"GET " + paths[i]}, Ability: name}
 		if name == "batch" {
 			e.Method, e.Ability, e.CostMember = "POST", "convert", new("conversions")
 		}

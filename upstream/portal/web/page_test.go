@@ -161,9 +161,9 @@ func TestUsageOfUnknownAccount(t *testing.T) {
 	gate.SetPlans(t, api.Plans{
 		Timezone: "Asia/Kolkata",
 		Endpoints: []api.Endpoint{
-			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
-			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
-			{Name: "history", Method: "GET", Path: "/api/history/{from}/{to}"},
+			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}", Patterns: []string{"GET /api/convert/{from}/{amount}/{to}"}},
+			{Name: "rates", Method: "GET", Path: "/api/rates/{base}", Patterns: []string{"GET /api/rates/{base}"}},
+			{Name: "history", Method: "GET", Path: "/api/history/{from}/{to}", Patterns: []string{"GET /api/history/{from}/{to}"}},
 		},
 		Plans: []api.Plan{{
 			Name:       "free",

@@ -20,10 +20,9 @@ type planView struct {
 	Overrides []overrideRow
 }
 
-// planEndpoint is an endpoint, or all endpoints together. Then Method and Path
-// are empty.
+// planEndpoint is an endpoint, or all endpoints together. Then Routes is empty.
 type planEndpoint struct {
-	Name, Method, Path string
+	Name, Routes string
 	// Cost is the cost of a call in words, empty for 1.
 	Cost string
 }
@@ -57,7 +56,7 @@ func (s *site) plan(w http.ResponseWriter, r *http.Request, v *visit) error {
 func (s *site) showPlan(w http.ResponseWriter, v *visit, overrides []overrideRow) error {
 	view := planView{Current: v.plan.Name, Offer: v.offer(), Zone: v.plans.Timezone, Overrides: overrides}
 	for _, e := range v.plans.Endpoints {
-		view.Endpoints = append(view.Endpoints, planEndpoint{e.Name, e.Method, e.Path, costText(e)})
+		view.Endpoints = append(view.Endpoints, planEndpoint{e.Name, e.Summary(), costText(e)})
 	}
 	if slices.ContainsFunc(v.plans.Plans, func(p api.Plan) bool { return len(planLimits(p, api.All)) > 0 }) {
 		view.Endpoints = append(view.Endpoints, planEndpoint{Name: covers(api.All)})
@@ -72,7 +71,7 @@ func (s *site) showPlan(w http.ResponseWriter, v *visit, overrides []overrideRow
 func newPlanRow(endpoints []planEndpoint, plan, own api.Plan) planRow {
 	row := planRow{Name: plan.Name, Current: plan.Name == own.Name}
 	for _, e := range endpoints {
-		name, together := e.Name, e.Path == ""
+		name, together := e.Name, e.Routes == ""
 		if together {
 			name = api.All
 		}

@@ -23,7 +23,7 @@ func TestPlanChanges(t *testing.T) {
 	every := []string{"currencies", "convert", "rates", "history", "batch", "usage"}
 	var endpoints []planEndpoint
 	for _, name := range every {
-		endpoints = append(endpoints, planEndpoint{Name: name, Path: "/" + name})
+		endpoints = append(endpoints, planEndpoint{Name: name, Routes: "/" + name})
 	}
 	endpoints = append(endpoints, planEndpoint{Name: "All endpoints"})
 	type changes struct{ Added, Missing, Other []string }
@@ -106,12 +106,12 @@ func TestPlanTable(t *testing.T) {
 func TestSampleEndpoints(t *testing.T) {
 	t.Parallel()
 	endpoints := map[string]api.Endpoint{
-		"list":   {Name: "list", Method: "GET", Path: "/v1/items/{$}", Ability: "items"},
-		"get":    {Name: "get", Method: "GET", Path: "/v1/items/{id}", Ability: "items"},
-		"files":  {Name: "files", Method: "GET", Path: "/v1/files/{path...}", Ability: "files"},
-		"delete": {Name: "delete", Method: "DELETE", Path: "/v1/items/{id}", Ability: "items"},
-		"rates":  {Name: "rates", Method: "GET", Path: "/api/rates/{base}", Ability: "rates"},
-		"usage":  {Name: "usage", Method: "GET", Path: "/v1/usage", Ability: "usage"},
+		"list":   {Name: "list", Method: "GET", Path: "/v1/items/{$}", Patterns: []string{"GET /v1/items/{$}"}, Ability: "items"},
+		"get":    {Name: "get", Method: "GET", Path: "/v1/items/{id}", Patterns: []string{"GET /v1/items/{id}"}, Ability: "items"},
+		"files":  {Name: "files", Method: "GET", Path: "/v1/files/{path...}", Patterns: []string{"GET /v1/files/{path...}"}, Ability: "files"},
+		"delete": {Name: "delete", Method: "DELETE", Path: "/v1/items/{id}", Patterns: []string{"DELETE /v1/items/{id}"}, Ability: "items"},
+		"rates":  {Name: "rates", Method: "GET", Path: "/api/rates/{base}", Patterns: []string{"GET /api/rates/{base}"}, Ability: "rates"},
+		"usage":  {Name: "usage", Method: "GET", Path: "/v1/usage", Patterns: []string{"GET /v1/usage"}, Ability: "usage"},
 	}
 	every := []string{"items", "files", "rates", "usage"}
 	for name, c := range map[string]struct {
@@ -137,7 +137,7 @@ func TestSampleEndpoints(t *testing.T) {
 			v.plan.Limits[endpoint] = nil
 		}
 		// An endpoint of another plan.
-		v.plans.Endpoints = append(v.plans.Endpoints, api.Endpoint{Name: "more", Method: "GET", Path: "/v1/more", Ability: "items"})
+		v.plans.Endpoints = append(v.plans.Endpoints, api.Endpoint{Name: "more", Method: "GET", Path: "/v1/more", Patterns: []string{"GET /v1/more"}, Ability: "items"})
 		s := &site{Config: Config{Site: Site{NoRates: c.noRates, Address: &url.URL{Scheme: "https", Host: "weather.example"}}}}
 		got := s.sample(v, c.abilities, "tgk_x")
 		if c.path == "" {

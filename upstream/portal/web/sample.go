@@ -33,19 +33,22 @@ func (s *site) sample(v *visit, abilities []string, token string) *sample {
 	best, target, wildcards := 0, "", false
 	allowed, _ := v.endpointsOf(abilities)
 	for _, e := range allowed {
-		if e.Method != http.MethodGet {
-			continue
-		}
-		path, filled := samplePath(e.Path, values)
-		fit := 3
-		switch {
-		case e.Name == gateEndpoint:
-			fit = 1
-		case !filled:
-			fit = 2
-		}
-		if fit > best {
-			best, target, wildcards = fit, path, !filled
+		for _, pattern := range e.Patterns {
+			method, path, _ := strings.Cut(pattern, " ")
+			if method != http.MethodGet && method != "*" {
+				continue
+			}
+			path, filled := samplePath(path, values)
+			fit := 3
+			switch {
+			case e.Name == gateEndpoint:
+				fit = 1
+			case !filled:
+				fit = 2
+			}
+			if fit > best {
+				best, target, wildcards = fit, path, !filled
+			}
 		}
 	}
 	if best == 0 {

@@ -56,8 +56,8 @@ func Start(t testing.TB) *Gate {
 	opened.SetClock(time.Now)
 	opened.SetPlans(t, api.Plans{
 		Endpoints: []api.Endpoint{
-			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
-			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
+			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}", Patterns: []string{"GET /api/convert/{from}/{amount}/{to}"}},
+			{Name: "rates", Method: "GET", Path: "/api/rates/{base}", Patterns: []string{"GET /api/rates/{base}"}},
 		},
 		Plans: []api.Plan{
 			{Name: "free"},
