@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/block"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/feature/check"
+	"github.com/caddy-tollgate/tollgate/internal/feature/declare"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/gate/header"
@@ -80,6 +81,10 @@ type App struct {
 
 	policy.Config
 
+	// Accounts lists accounts that the configuration declares, with their keys.
+	// The store follows when the configuration is loaded. Default: none.
+	Accounts []declare.Account `json:"accounts,omitempty"`
+
 	// Errors is how refusals are written. With "json" (the default) the gate
 	// writes them: as JSON, as a page for browsers, and with a status for gRPC
 	// clients. It also writes the errors 502, 503 and 504 of the handlers behind
@@ -87,6 +92,7 @@ type App struct {
 	Errors string `json:"errors,omitempty"`
 
 	policy *policy.Policy
+	declared
 	opener pool.Opener
 	keys   []*assertion.Key // of Secret, then of OldSecret
 	signer *assertion.Signer
@@ -230,6 +236,8 @@ const errorsPass = "pass"
 func (a *App) check(written bool) (*policy.Policy, error) {
 	p, err := policy.New(a.Config)
 	errs := []error{a.checkSecrets(written), a.Webhook.Check(written), err}
+	a.declaration, err = declare.New(a.Accounts, p)
+	errs = append(errs, err)
 	if !written || !strings.Contains(a.Site, "{") {
 		errs = append(errs, a.resolveSite())
 	}
@@ -271,6 +279,9 @@ func (a *App) newSigner() (*assertion.Signer, error) {
 // it can take long.
 func (a *App) Start() error {
 	if err := a.openStore(); err != nil {
+		return err
+	}
+	if err := a.declare(); err != nil {
 		return err
 	}
 	for _, start := range a.starts {
@@ -329,6 +340,7 @@ func (a *App) Cleanup() error {
 	defer a.Webhook.Close()
 	defer delist(a) // the last events of the store use this configuration
 	again := a.ended.Swap(true)
+	a.undeclare()
 	open := a.store.Load()
 	if open == nil || again {
 		return nil

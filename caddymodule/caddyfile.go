@@ -15,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-tollgate/tollgate/internal/block"
+	"github.com/caddy-tollgate/tollgate/internal/feature/declare"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/route"
@@ -60,13 +61,18 @@ import (
 //		plan <name> {
 //			<endpoint>|* <number>|unlimited [second|minute|hour|day|month]
 //		}
+//		account <id> <plan> {
+//			label <text>
+//			disabled [on|off]
+//			key <name> sha256:<hash> [<abilities...>]
+//		}
 //		docs <url>|<path>
 //		site <address>
 //		refund never|unreachable|server_errors
 //		errors json|pass
 //	}
 //
-// guard, login, endpoint and plan can occur several times. per_client and
+// guard, login, endpoint, plan, account and key can occur several times. per_client and
 // per_account can occur in one login: all logins share them. strict is for the
 // login that has it. The whole configuration is validated here and in
 // Provision, because only the parser knows file and line.
@@ -128,7 +134,7 @@ type parser struct {
 func (p *parser) options() error {
 	app := p.app
 	var texts []string
-	var method, path, name string
+	var method, path, name, plan string
 	return p.Block("",
 		block.Once("store <module> <arguments...>", &texts, func() error { return p.store(texts) }),
 		block.Once(secretSyntax, &texts, func() error { return p.secret(texts) }),
@@ -152,6 +158,7 @@ func (p *parser) options() error {
 		block.Often("login <method> <path>", &method, &path, func() error { return p.login(method + " " + path) }),
 		block.Often("endpoint <name> <methods...>|* <paths...>", &name, &texts, func() error { return p.endpoint(name, texts) }),
 		block.Often("plan <name>", &name, func() error { return p.plan(name) }),
+		block.Often("account <id> <plan>", &name, &plan, func() error { return p.account(name, plan) }),
 	)
 }
 
@@ -397,6 +404,39 @@ func addLimit(plan *policy.PlanConfig, l policy.LimitConfig) {
 		plan.Limits[l.Endpoint] = nil
 	}
 	plan.MoreLimits = append(plan.MoreLimits, l)
+}
+
+func (p *parser) account(id, plan string) error {
+	a := declare.Account{ID: id, Plan: plan}
+	subject := "account " + id
+	if err := p.Unique(subject, "account", id); err != nil {
+		return err
+	}
+	var args []string
+	err := p.Block(subject+" ",
+		block.Once("label <text>", &a.Label),
+		block.Once("disabled [on|off]", &a.Disabled),
+		block.Often(keySyntax, &args, func() error { return p.key(args, &a) }),
+	)
+	p.app.Accounts = append(p.app.Accounts, a)
+	return err
+}
+
+const keySyntax = "key <name> sha256:<hash> [<abilities...>]"
+
+// key parses a key. Without "sha256:" it has no hash, which is a mistake: the text
+// may be a token.
+func (p *parser) key(args []string, a *declare.Account) error {
+	if len(args) < 2 {
+		return p.WrongArguments(keySyntax)
+	}
+	k := declare.Key{Name: args[0], Abilities: args[2:]}
+	if sum, isHash := strings.CutPrefix(args[1], "sha256:"); isHash {
+		k.SHA256 = sum
+	}
+	p.Lines[declare.KeySubject(a.ID, k.Name)] = block.At(p.Dispenser)
+	a.Keys = append(a.Keys, k)
+	return nil
 }
 
 // locate adds file and line to each error of a tree of joined errors. An

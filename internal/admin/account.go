@@ -200,7 +200,7 @@ func closedUsage(called []book.Bill) []api.ClosedUsage {
 
 // ShowAccount returns an account as the API shows it.
 func ShowAccount(a store.Account) api.Account {
-	return api.Account{Account: a.ID, Plan: a.Plan, Label: a.Label, Disabled: a.Disabled, CreatedAt: Round(a.CreatedAt)}
+	return api.Account{Account: a.ID, Plan: a.Plan, Label: a.Label, Disabled: a.Disabled, Declared: a.Declared, CreatedAt: Round(a.CreatedAt)}
 }
 
 // Round converts a time to the precision of the API: UTC, in milliseconds.

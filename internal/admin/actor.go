@@ -23,6 +23,11 @@ func AsAdmin(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), adminKey{}, true))
 }
 
+// As returns a context for changes that the gate makes by itself.
+func As(ctx context.Context, who api.Actor) context.Context {
+	return context.WithValue(ctx, actorKey{}, who)
+}
+
 func isAdmin(ctx context.Context) bool { return ctx.Value(adminKey{}) != nil }
 
 // withActor adds who acts, and why, to the context of a request.

@@ -52,6 +52,12 @@ func (with *Session) Record(ctx context.Context, a *book.Account, action, target
 
 // SetAccount changes an account, or creates it on plan free, and records that.
 func (with *Session) SetAccount(ctx context.Context, a *book.Account, set api.AccountChange) {
+	with.DeclareAccount(ctx, a, set, a.Declared)
+}
+
+// DeclareAccount is SetAccount that also sets whether the configuration file has
+// the account.
+func (with *Session) DeclareAccount(ctx context.Context, a *book.Account, set api.AccountChange, declared bool) {
 	action, old, before := api.AccountSet, a.Label, any(accountEntry(a.Account, false))
 	if !a.Exists {
 		action, before = api.AccountCreate, nil
@@ -67,6 +73,7 @@ func (with *Session) SetAccount(ctx context.Context, a *book.Account, set api.Ac
 	if set.Disabled != nil {
 		a.Disabled = *set.Disabled
 	}
+	a.Declared = declared
 	with.Record(ctx, a, action, "", before, accountEntry(a.Account, a.Label != old))
 }
 

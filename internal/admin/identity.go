@@ -20,7 +20,7 @@ func Enrol(ctx context.Context, backend Backend, id, user, plan string) error {
 	}
 	// Later calls need the account too: create it also if the client
 	// disconnects.
-	ctx = context.WithValue(context.WithoutCancel(ctx), actorKey{}, api.Actor{Kind: api.ActorApplication, ID: enrolling})
+	ctx = As(context.WithoutCancel(ctx), api.Actor{Kind: api.ActorApplication, ID: enrolling})
 	return with.Change(ctx, id, func(a *book.Account) error {
 		if a.Exists {
 			return nil

@@ -236,6 +236,7 @@ func ShowKey(key store.Key) api.Key {
 		LastUsedAt: roundOrNil(key.LastUsedAt),
 		Limits:     showLimits(key.Limits),
 		Addresses:  showAddresses(key.Addresses),
+		Declared:   key.Declared,
 	}
 	if key.LastUsedFrom.IsValid() {
 		shown.LastUsedFrom = new(key.LastUsedFrom.String())

@@ -20,6 +20,7 @@ var (
 	errEnding          = apierror.New(http.StatusConflict, "key_replaced", "The key is already replaced and cannot expire later. Change its replacement.")
 	errEnded           = apierror.New(http.StatusNotFound, "not_found", "The account has no such live key: see the list of its keys.")
 	errNoOverlap       = apierror.New(http.StatusConflict, "too_many_keys", fmt.Sprintf("The account has %d live keys. Rotate without overlap, or revoke one first.", store.MaxLiveKeys))
+	errDeclared        = apierror.New(http.StatusConflict, "declared", "The configuration file declares this account or key: change it there, and load the file.")
 	errPlanRequired    = apierror.New(http.StatusForbidden, "plan_required", "The account's plan gives no access to the API.")
 	ErrAccountDisabled = apierror.New(http.StatusForbidden, "account_disabled", "The account is disabled.")
 	ErrInvalidName     = apierror.New(http.StatusBadRequest, "invalid_name", "A key's name has 1 to 64 characters: at least one letter, digit, punctuation mark or symbol, and no invisible character.")
@@ -46,6 +47,8 @@ func (s *Server) Refuse(ctx context.Context, err error) error {
 		return errStarting
 	case errors.Is(err, store.ErrNotFound):
 		return api.ErrNotFound
+	case errors.Is(err, store.ErrDeclared):
+		return errDeclared
 	case errors.Is(err, store.ErrNameTaken):
 		return errNameTaken
 	case errors.Is(err, store.ErrTokenTaken):

@@ -58,6 +58,9 @@ type Key struct {
 	// Root is the id of the first key that this one replaces, directly or
 	// through others. It is empty for a key that replaces none.
 	Root string `cbor:"10,keyasint,omitempty" json:"root,omitempty"`
+	// Declared tells that the configuration file has the key: only a load of a
+	// configuration changes it.
+	Declared bool `cbor:"12,keyasint,omitempty" json:"declared,omitempty"`
 }
 
 // CountsAs returns the key that the calls of k count for: a key that replaces

@@ -117,6 +117,10 @@ var (
 	// open. Close can be retried. It is an ErrUnavailable.
 	ErrNotClosed = fmt.Errorf("%w: it is still open", ErrUnavailable)
 
+	// ErrDeclared means that a change is of what the configuration file
+	// declares. Nothing was changed.
+	ErrDeclared = errors.New("the configuration file declares it")
+
 	// ErrNotFound means that there is no such account or key.
 	ErrNotFound = errors.New("not found")
 )
@@ -315,6 +319,9 @@ type Account struct {
 	// Overrides has at most one for each endpoint and period, at most
 	// MaxOverrides.
 	Overrides []Override `cbor:"5,keyasint,omitempty" json:"overrides,omitempty"`
+	// Declared tells that the configuration file has the account: only a load
+	// of a configuration changes its plan, label and Disabled, and deletes it.
+	Declared bool `cbor:"6,keyasint,omitempty" json:"declared,omitempty"`
 }
 
 // Count is the cost of an account's calls to one endpoint on one day.

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"strings"
 )
@@ -37,6 +38,12 @@ func IsForeign(text string) bool {
 
 // Foreign returns the hash of a foreign token that has no prefix.
 func Foreign(text string) Hash { return sha256.Sum256([]byte(text)) }
+
+// IsOfNoToken tells whether a hash is what a script writes that has no token: that
+// of an empty text, or one hexadecimal digit repeated.
+func IsOfNoToken(h Hash) bool {
+	return h == sha256.Sum256(nil) || h[0]>>4 == h[0]&15 && h == Hash(bytes.Repeat(h[:1], len(h)))
+}
 
 // Prefixed returns the hash of a foreign token that has a prefix, by the
 // SHA-256 of its text without the prefix and the "|" behind it. Stores look

@@ -39,6 +39,7 @@ type Account struct {
 	Plan      string    `json:"plan"`
 	Label     string    `json:"label" doc:"A text for people, such as an e-mail address. It may be empty."`
 	Disabled  bool      `json:"disabled" doc:"Whether the account's tokens are refused."`
+	Declared  bool      `json:"declared,omitempty" doc:"Whether the configuration file has the account. Then only the file changes its plan, label and disabled."`
 	CreatedAt time.Time `json:"created_at"`
 }
 
@@ -112,11 +113,13 @@ var (
 		ID: "put-account", Method: http.MethodPut, Path: accountPath, Tag: "accounts",
 		Summary:     "Create or change an account",
 		Description: "Members that the body omits do not change, and neither do the counts of the day. The change applies to the next call of the account.",
+		Errors:      []int{http.StatusConflict},
 	}
 	DeleteAccount = Operation[OfAccount, None]{
 		ID: "delete-account", Method: http.MethodDelete, Path: accountPath, Tag: "accounts",
 		Summary:     "Close an account: delete it with its label and all its tokens",
 		Description: fmt.Sprintf("Its tokens are refused from the next call on. What it called is kept for %d days, for bills: see list-counts. An account that is created later with the same id has no keys and has used nothing.", contract.CountDays),
+		Errors:      []int{http.StatusConflict},
 	}
 	GetDocument = Operation[OfAccount, json.RawMessage]{
 		ID: "get-document", Method: http.MethodGet, Path: accountPath + "/document", Tag: "accounts",

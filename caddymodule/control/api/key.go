@@ -25,6 +25,7 @@ type Key struct {
 	LastUsedFrom *string    `json:"last_used_from" doc:"The address of the client at last_used_at."`
 	Limits       []Limit    `json:"limits" nullable:"false" doc:"The key's own limits, below those of its account. Both must have room."`
 	Addresses    []string   `json:"addresses" nullable:"false" doc:"The networks and addresses that calls may come from. Empty: all."`
+	Declared     bool       `json:"declared,omitempty" doc:"Whether the configuration file has the key. Then only the file changes it."`
 }
 
 // KeyList is a list of the keys of one account.
@@ -143,6 +144,7 @@ var (
 		ID: "revoke-key", Method: http.MethodDelete, Path: keysPath + "/{id}", Tag: "keys",
 		Summary:     "Revoke a key or a login token",
 		Description: "It is refused from the next call on. Revoking it again changes nothing.",
+		Errors:      []int{http.StatusConflict},
 	}
 	EndLogins = Operation[OfAccount, None]{
 		ID: "end-logins", Method: http.MethodDelete, Path: accountPath + "/logins", Tag: "keys",

@@ -166,6 +166,9 @@ func showAccounts(table io.Writer, accounts []api.Account) {
 		if a.Disabled {
 			state = "disabled"
 		}
+		if a.Declared {
+			state += ", declared"
+		}
 		Row(table, a.Account, a.Plan, state, Moment(a.CreatedAt), cmp.Or(a.Label, None))
 	}
 }

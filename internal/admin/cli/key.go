@@ -32,7 +32,7 @@ func (t *Tool) createKey() *cobra.Command {
 	var request api.KeyRequest
 	var limits []string
 	c := &cobra.Command{
-		Use: "create <account>", SuggestFor: []string{"add", "new", "make"}, Short: "Creates a key and shows its token once", Args: misuse.Arguments(1),
+		Use: "create <account>", SuggestFor: []string{"add", "make"}, Short: "Creates a key and shows its token once", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.Complete(Accounts),
 		Example:           `caddy tollgate key create acc_1 --name ci --ability convert --ttl 720h --limit "convert 100 day" --from 203.0.113.0/24`,
 	}
@@ -209,7 +209,11 @@ func showKeys(table io.Writer, list api.KeyList) {
 		if k.LastUsedFrom != nil {
 			from = *k.LastUsedFrom
 		}
-		Row(table, k.ID, k.Name, k.Hint, strings.Join(k.Abilities, " "), Moment(k.CreatedAt),
+		hint := k.Hint
+		if k.Declared {
+			hint += ", declared"
+		}
+		Row(table, k.ID, k.Name, hint, strings.Join(k.Abilities, " "), Moment(k.CreatedAt),
 			MomentOr(k.LastUsedAt, Never), from, MomentOr(k.ExpiresAt, Never), MomentOr(k.RevokedAt, None),
 			cmp.Or(limitsOf(k.Limits), None), cmp.Or(strings.Join(k.Addresses, " "), anywhere))
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -62,19 +61,13 @@ func hashOf(line api.KeyLine) (hash token.Hash, valid bool) {
 	return hash, len(line.SHA256) == hex.EncodedLen(len(hash))
 }
 
-// isOfNoToken finds what a script writes in the place of a hash if it has no
-// token.
-func isOfNoToken(sum string) bool {
-	const ofEmptyText = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-	return strings.EqualFold(sum, ofEmptyText) || strings.Trim(sum, sum[:1]) == ""
-}
-
 // checkKeyLine checks the members of a line that depend on no account.
 func checkKeyLine(with *admin.Session, line api.KeyLine) error {
 	if _, valid := hashOf(line); !valid {
 		return errInvalidSHA256
 	}
-	if isOfNoToken(line.SHA256) {
+	var sum token.Hash
+	if err := sum.UnmarshalText([]byte(line.SHA256)); err != nil || token.IsOfNoToken(sum) {
 		return errNoToken
 	}
 	if len(line.Prefix) > api.MaxPrefix || slices.ContainsFunc([]byte(line.Prefix), func(b byte) bool { return b <= ' ' || b > '~' || b == '|' }) {

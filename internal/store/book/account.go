@@ -249,6 +249,15 @@ func JoinAbilities(abilities []string) string {
 	return strings.Join(slices.Compact(sorted), " ")
 }
 
+// keepsDeclared tells whether a change of a declared account leaves what the
+// configuration file declares.
+func (a *Account) keepsDeclared(before *Account) bool {
+	if !a.Exists || !a.Declared || a.Plan != before.Plan || a.Label != before.Label || a.Disabled != before.Disabled {
+		return false
+	}
+	return !slices.ContainsFunc(before.Keys, func(k *Key) bool { return k.Declared && !reflect.DeepEqual(k, a.Find(k.ID)) })
+}
+
 // Record adds an entry about the account to the log, in the same step as the
 // change.
 func (a *Account) Record(e store.Entry) {
@@ -364,7 +373,7 @@ func (s *Step) compare(at time.Time) {
 			if was != nil && was.RevokedAt.IsZero() {
 				s.Ended = append(s.Ended, k)
 			}
-		case was == nil, k.Outlives(&was.Key):
+		case was == nil, !was.RevokedAt.IsZero(), k.Outlives(&was.Key):
 			s.Claims = append(s.Claims, k)
 			s.Put = append(s.Put, k)
 		case !reflect.DeepEqual(was, k):

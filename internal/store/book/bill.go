@@ -106,12 +106,16 @@ func (l ClosedAccounts) divide(all Called, today func(string) string, fn func(nu
 // store.CountsFor days: see Bills. Nothing stays of an account without calls.
 // record is called in the same step, with what the account called on the days
 // from first to today. Calls that are in flight meanwhile are only in Bills. The
-// error is store.ErrNotFound without an account.
+// error is store.ErrNotFound without an account, and store.ErrDeclared for one
+// that the configuration file declares.
 func (b *Book) CloseAccount(ctx context.Context, at time.Time, id string, first, today calendar.Day, record func(a *Account, called []Bill)) error {
 	a, err := b.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		// An earlier try may have deleted it, but not durably.
 		return b.ChangeOne(ctx, at, id, func(*Account) error { return store.ErrNotFound })
+	}
+	if err == nil && a.Declared {
+		err = store.ErrDeclared
 	}
 	if err == nil {
 		err = b.moveCredits(ctx, a, totalPrefix)

@@ -57,8 +57,25 @@ func (b *Book) ChangeOne(ctx context.Context, at time.Time, id string, edit func
 }
 
 // Change is that of the engine. A key of Account.Import that the account had
-// already is store.ErrExists.
+// already is store.ErrExists. A change of what the configuration file declares is
+// store.ErrDeclared.
 func (b *Book) Change(ctx context.Context, at time.Time, ids []string, edit func(i int, a *Account) error) []error {
+	return b.Declare(ctx, at, ids, func(i int, a *Account) error {
+		if !a.Declared {
+			return edit(i, a)
+		}
+		before := a.Clone()
+		err := edit(i, a)
+		if err == nil && !a.keepsDeclared(before) {
+			err = store.ErrDeclared
+		}
+		return err
+	})
+}
+
+// Declare is Change for a load of a configuration: it also changes what is
+// declared.
+func (b *Book) Declare(ctx context.Context, at time.Time, ids []string, edit func(i int, a *Account) error) []error {
 	if len(ids) == 0 {
 		return nil
 	}

@@ -11,7 +11,35 @@ var (
 	timezoneSpace = Space{Name: "timezone"}
 	// A dump does not have it: a restored store has no backup of its own.
 	backupSpace = Space{Name: "backup"}
+	// A dump does not have it: a restored store is compared as a whole.
+	declaredSpace = Space{Name: "declared"}
 )
+
+// Declared says which accounts and keys of a configuration file the documents
+// have. Its zero value says that this is not known.
+type Declared struct {
+	// Sum is that of the declaration. It is empty while a gate writes the
+	// documents.
+	Sum string `cbor:"1,keyasint,omitempty"`
+	// Gate is the instance of the gate that wrote them.
+	Gate string `cbor:"2,keyasint"`
+}
+
+// Declared returns what was declared last.
+func (b *Book) Declared(ctx context.Context) (d Declared, err error) {
+	_, err = b.readRow(ctx, declaredSpace, declaredSpace.Name, &d)
+	return d, err
+}
+
+// SetDeclared replaces old. The error is ErrConflict if another gate has replaced
+// it.
+func (b *Book) SetDeclared(ctx context.Context, old, d Declared) error {
+	w := Write{Row: Row{Key: declaredSpace.Name, Value: encode(d)}, Check: true}
+	if old != (Declared{}) {
+		w.Old = encode(old)
+	}
+	return commitOne(ctx, b.Engine, declaredSpace, []Write{w})
+}
 
 // Timezone is the name of the time zone whose days the counts are of.
 type Timezone string
