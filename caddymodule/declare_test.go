@@ -89,33 +89,30 @@ func TestRotationByFile(t *testing.T) {
 	before, beforeLine := secretKey(t, "ci-1")
 	after, afterLine := secretKey(t, "ci-2")
 	s.declares(t, "business", beforeLine)
-	var calling sync.WaitGroup
-	done := make(chan struct{})
-	call := func(bearer string, until <-chan struct{}) {
-		calling.Go(func() {
-			for {
-				if got := s.get(t, convert, bearer); got.status != http.StatusOK {
-					t.Errorf("got %+v", got)
+	// during calls the API until a load is done.
+	during := func(bearer string, lines ...string) {
+		var calling sync.WaitGroup
+		done := make(chan struct{})
+		for range 4 {
+			calling.Go(func() {
+				for loaded := false; !loaded; {
+					select {
+					case <-done:
+						loaded = true
+					default:
+					}
+					if got := s.get(t, convert, bearer); got.status != http.StatusOK {
+						t.Errorf("got %+v", got)
+					}
 				}
-				select {
-				case <-until:
-					return
-				default:
-				}
-			}
-		})
+			})
+		}
+		s.declares(t, "business", lines...)
+		close(done)
+		calling.Wait()
 	}
-	moved := make(chan struct{})
-	call(before, moved)
-	s.declares(t, "business", beforeLine, afterLine)
-	call(after, done)
-	close(moved)
-	calling.Go(func() {
-		defer close(done)
-		<-moved
-	})
-	s.declares(t, "business", afterLine)
-	calling.Wait()
+	during(before, beforeLine, afterLine)
+	during(after, afterLine)
 	if got := s.get(t, convert, before); got.status != http.StatusUnauthorized {
 		t.Errorf("the old key: got %+v", got)
 	}
