@@ -2,11 +2,14 @@ package caddymodule
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/feature/declare"
+	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // declared is what an app declares.
@@ -16,17 +19,38 @@ type declared struct {
 	tried bool
 }
 
+// How long a load waits for a server that is not connected yet: with accounts to
+// declare, and without.
+const (
+	declareWithin = 10 * time.Second
+	forgetWithin  = time.Second
+)
+
 // declare makes the accounts and keys in the store those of this configuration.
-// Without any, the gate starts with a store that fails, as ever.
+// Without any, the gate starts with a store that fails, as ever. Their events are
+// made once all apps have started: until then, nothing takes them.
 func (a *App) declare() error {
 	a.tried = true
-	with := &admin.Session{Policy: a.policy, Book: a.book.Load(), Now: a.now(), Follow: controlBackend{a}.Follow}
-	err := a.declaration.Apply(context.Background(), with, a.log)
-	if err == nil || !a.declaration.IsEmpty() {
-		return err
+	opened, within := a.store.Load(), declareWithin
+	if a.declaration.IsEmpty() {
+		within = forgetWithin
 	}
-	a.log.Warn("cannot find accounts that an earlier configuration declared; the next load tries again", zap.Error(err))
-	return nil
+	if _, connects := opened.Engine.(store.Clock); !connects {
+		within = 0
+	}
+	var err error
+	for until := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
+		with := &admin.Session{Policy: a.policy, Book: a.book.Load(), Now: a.now(), Follow: func() {}}
+		err = a.declaration.Apply(context.Background(), with, a.log)
+		if !errors.Is(err, store.ErrUnavailable) || !time.Now().Before(until) {
+			break
+		}
+	}
+	if err != nil && a.declaration.IsEmpty() {
+		a.log.Warn("cannot find the accounts and keys that an earlier configuration declared; when the store works, load the configuration again", zap.Error(err))
+		err = nil
+	}
+	return err
 }
 
 // undeclare makes the configuration that stays in force declare again, if this one
