@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/feature/backup"
 	"github.com/caddy-tollgate/tollgate/internal/feature/bill"
 	"github.com/caddy-tollgate/tollgate/internal/feature/check"
+	"github.com/caddy-tollgate/tollgate/internal/feature/declare"
 	"github.com/caddy-tollgate/tollgate/internal/feature/enrol"
 	"github.com/caddy-tollgate/tollgate/internal/feature/explain"
 	"github.com/caddy-tollgate/tollgate/internal/feature/introspect"
@@ -58,6 +59,7 @@ func Listener(next http.Handler, of Gate, logger *slog.Logger) http.Handler {
 func Commands(t *cli.Tool, parent *cobra.Command) {
 	audit.Commands(t, parent)
 	bill.Commands(t, parent)
+	declare.Commands(t, parent)
 	enrol.Commands(t, parent)
 	explain.Commands(t, parent)
 	portal.Commands(t, parent)

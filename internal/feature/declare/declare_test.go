@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin"
+	"github.com/caddy-tollgate/tollgate/internal/admin/cli/clitest"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/feature/declare"
@@ -339,3 +340,5 @@ func TestTwoGates(t *testing.T) {
 		t.Errorf("got %+v", a)
 	}
 }
+
+func TestScripts(t *testing.T) { clitest.Run(t, "testdata/script") }

@@ -41,6 +41,8 @@ type keyRow struct {
 	State state
 	// Live is true if the key can be rotated and revoked.
 	Live bool
+	// Declared is true if only the operator's configuration file changes the key.
+	Declared bool
 	// Successor is the key that replaced this one, or nil.
 	Successor *successor
 }
@@ -79,7 +81,7 @@ func (s *site) keyList(ctx context.Context, v *visit, filter client.KeyFilter) (
 func (v *visit) keyRow(key api.Key) keyRow {
 	row := keyRow{
 		ID: key.ID, Name: key.Name, Hint: key.Hint, Abilities: key.Abilities, Addresses: key.Addresses,
-		Created: v.clock.moment(key.CreatedAt),
+		Declared: key.Declared, Created: v.clock.moment(key.CreatedAt),
 	}
 	allowed, denied := v.endpointsOf(key.Abilities)
 	row.All, row.Denied = len(allowed) > 0 && len(denied) == 0, denied
@@ -151,6 +153,9 @@ func (s *site) liveKey(r *http.Request, v *visit) (api.Key, error) {
 	}
 	for _, key := range keys {
 		if key.ID == r.PathValue("id") && v.keyRow(key).Live {
+			if key.Declared {
+				return key, errDeclared
+			}
 			return key, nil
 		}
 	}
@@ -195,6 +200,9 @@ func (s *site) liveKeyForm(name string) pageHandler {
 		view, err := s.findKey(r, v)
 		if err != nil {
 			return err
+		}
+		if view.Declared {
+			return errDeclared
 		}
 		if !view.Live {
 			return errNotFound
