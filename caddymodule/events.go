@@ -32,6 +32,7 @@ func (a *App) provisionEvents(ctx caddy.Context) error {
 	return bus.On("started", onStart(func() {
 		a.notices.Run(ctx)
 		go controlBackend{a}.Follow() // for what the load has declared
+		go a.declaration.Watch(ctx, a.book.Load(), a.log)
 		for _, finding := range site.CheckRunning(ctx, a.policy.Guard) {
 			a.log.Warn("the configuration probably has a mistake", zap.String("finding", finding))
 		}

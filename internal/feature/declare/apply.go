@@ -54,12 +54,41 @@ func (d *Declaration) Apply(ctx context.Context, with *admin.Session, log *zap.L
 			err = with.Book.SetDeclared(ctx, mark, book.Declared{Sum: d.sum, Gate: admin.Instance})
 		}
 		if !errors.Is(err, book.ErrConflict) {
+			if _, shared := with.Book.Engine.(store.Clock); shared && err == nil && d.differs(last) && last.Gate != admin.Instance {
+				log.Warn("another gate, or this one before it was restarted, had declared other accounts and keys; those of this configuration are in force")
+			}
 			if err == nil && last.Sum != d.sum {
 				log.Info("accounts of the configuration are in the store", zap.Int("accounts", len(d.ids)))
 			}
 			return err
 		}
 		time.Sleep(rand.N(2*time.Since(began) + time.Millisecond))
+	}
+}
+
+// differs tells whether something else was declared.
+func (d *Declaration) differs(last book.Declared) bool { return last.Sum != "" && last.Sum != d.sum }
+
+// watchEvery is how often Watch looks.
+const watchEvery = 10 * time.Second
+
+// Watch warns when another gate with the same store declares something else, until
+// ctx ends.
+func (d *Declaration) Watch(ctx context.Context, b *book.Book, log *zap.Logger) {
+	if _, shared := b.Engine.(store.Clock); !shared {
+		return
+	}
+	for warned := ""; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(watchEvery):
+		}
+		last, err := b.Declared(ctx)
+		if err == nil && d.differs(last) && last.Sum != warned {
+			warned = last.Sum
+			log.Warn("another gate has declared other accounts and keys, which are in force; give all gates the same ones", zap.String("gate", last.Gate))
+		}
 	}
 }
 

@@ -36,8 +36,8 @@ var (
 		Advice: "Nothing was changed. If you want this change, open the page here and try again.", Home: true}
 	errForm = problem{Status: http.StatusBadRequest, Title: "The form is invalid",
 		Advice: "Nothing was changed. Go back, reload the page and try again."}
-	errDeclared = problem{Status: http.StatusConflict, Title: "Only the operator can change this",
-		Advice: "Nothing was changed. It is in the configuration file of the gate.", Home: true}
+	errDeclared = problem{Status: http.StatusConflict, Title: "This is declared in the configuration file",
+		Advice: "Nothing was changed. Who runs the gate can change it in that file.", Home: true}
 	errGate = problem{Status: http.StatusServiceUnavailable, Title: "The gate does not answer",
 		Advice: "Keys and usage are unavailable at the moment. Try again in a few seconds.", Retry: "5"}
 	errReset = problem{Status: http.StatusGone, Title: "This link does not work",
