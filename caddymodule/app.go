@@ -274,14 +274,17 @@ func (a *App) newSigner() (*assertion.Signer, error) {
 	return assertion.NewSigner(a.keys[0])
 }
 
-// Start opens the store, and then all that AtStart added. If that fails,
-// Caddy keeps the running configuration. Requests do not wait for it, because
-// it can take long.
+// Start opens the store, makes what the configuration declares, and then all that
+// AtStart added. If that fails, Caddy keeps the running configuration. Requests do
+// not wait for it, because it can take long: without a store they are refused.
 func (a *App) Start() error {
-	if err := a.openStore(); err != nil {
+	open, err := a.openStore()
+	if err != nil {
 		return err
 	}
-	if err := a.declare(); err != nil {
+	err = a.declare(open)
+	a.use(open) // also after an error: Cleanup leaves it
+	if err != nil {
 		return err
 	}
 	for _, start := range a.starts {
@@ -307,17 +310,17 @@ func (a *App) logSummary() {
 		zap.Strings("plans", plans), zap.String("timezone", a.policy.Calendar.Zone()), zap.String("mode", string(a.policy.Mode)))
 }
 
-// openStore opens the store, unless another configuration has it open.
-func (a *App) openStore() error {
-	if open := a.store.Load(); open != nil {
-		if !open.HasSettings(a.opener) {
-			a.log.Warn("store settings changed; restart to apply them", zap.String("store", a.opener.Key()))
-		}
-		return nil
+// openStore returns the open store. It opens it, unless another configuration has it
+// open.
+func (a *App) openStore() (*pool.Store, error) {
+	open := a.store.Load()
+	if open == nil {
+		return pool.Join(a.opener, attach)
 	}
-	open, err := pool.Join(a.opener, attach)
-	a.use(open)
-	return err
+	if !open.HasSettings(a.opener) {
+		a.log.Warn("store settings changed; restart to apply them", zap.String("store", a.opener.Key()))
+	}
+	return open, nil
 }
 
 // use makes an open store that of this app.

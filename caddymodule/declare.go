@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/feature/declare"
+	"github.com/caddy-tollgate/tollgate/internal/pool"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
@@ -29,18 +30,18 @@ const (
 // declare makes the accounts and keys in the store those of this configuration.
 // Without any, the gate starts with a store that fails, as ever. Their events are
 // made once all apps have started: until then, nothing takes them.
-func (a *App) declare() error {
+func (a *App) declare(open *pool.Store) error {
 	a.tried = true
-	opened, within := a.store.Load(), declareWithin
+	within := declareWithin
 	if a.declaration.IsEmpty() {
 		within = forgetWithin
 	}
-	if _, connects := opened.Engine.(store.Clock); !connects {
+	if _, connects := open.Engine.(store.Clock); !connects {
 		within = 0
 	}
 	var err error
 	for until := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
-		with := &admin.Session{Policy: a.policy, Book: a.book.Load(), Now: a.now(), Follow: func() {}}
+		with := &admin.Session{Policy: a.policy, Book: open.Book.Renamed(a.policy.Names), Now: open.Clock.Now(), Follow: func() {}}
 		err = a.declaration.Apply(context.Background(), with, a.log)
 		if !errors.Is(err, store.ErrUnavailable) || !time.Now().Before(until) {
 			break
@@ -60,7 +61,7 @@ func (a *App) undeclare() {
 	if stays == nil {
 		return
 	}
-	if err := stays.declare(); err != nil {
+	if err := stays.declare(stays.store.Load()); err != nil {
 		a.log.Error("cannot restore the accounts and keys of the configuration in force; load it again", zap.Error(err))
 	}
 }
