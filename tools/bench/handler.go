@@ -12,20 +12,21 @@ import (
 	"golang.org/x/tools/benchmark/parse"
 )
 
-// handlerRuns are the runs of the gate's benchmarks, with two processors: a
+// handlerRuns are the runs of benchmarks of a package, with two processors: a
 // benchmark measures the time from one call to the next. The number of calls is
 // fixed: with a fixed duration, each benchmark would create its accounts for
 // each estimate of that number.
 var handlerRuns = []struct {
-	pattern string
-	calls   int
+	in, pattern string
+	calls       int
 }{
-	{"^BenchmarkMemory$/^accounts=(10000|1000000)$", 2_000_000},
-	{"^BenchmarkFloor$", 2_000_000},
-	{"^BenchmarkDurable$", 500_000},
+	{"gate", "^BenchmarkMemory$/^accounts=(10000|1000000)$", 2_000_000},
+	{"gate", "^BenchmarkFloor$", 2_000_000},
+	{"gate", "^BenchmarkDurable$", 500_000},
+	{"policy", "^BenchmarkMatch$/^hit$/^routes=(10|1000)$", 10_000_000},
 }
 
-// measureHandler runs the benchmarks of the gate's package.
+// measureHandler runs the benchmarks of the gate and of its routes.
 func measureHandler(ctx context.Context, b *bench) ([]row, error) {
 	output, hashes, err := runBenchmarks(ctx, b)
 	if err != nil {
@@ -50,6 +51,7 @@ func handlerRows(output string, in timeUnit) ([]row, error) {
 	few, floor, many := nanos("Memory/accounts=10000"), nanos("Floor"), nanos("Memory/accounts=1000000")
 	one, four := nanos("Durable/accounts=100/limits=1"), nanos("Durable/accounts=100/limits=4")
 	oneActive, fourActive := nanos("Durable/accounts=10000/limits=1"), nanos("Durable/accounts=10000/limits=4")
+	fewRoutes, manyRoutes := nanos("Match/hit/routes=10"), nanos("Match/hit/routes=1000")
 	allocations := valuesOf(results["BenchmarkMemory/accounts=10000-2"], func(r *parse.Benchmark) float64 { return float64(r.AllocsPerOp) })
 	return []row{
 		{what: "gate handler, 10^4 tokens, in memory", unit: asNanos, in: in, measured: few},
@@ -60,14 +62,14 @@ func handlerRows(output string, in timeUnit) ([]row, error) {
 		{what: "gate handler, durable, 256 callers", target: atMost(25), unit: asNanos, in: in, measured: one},
 		{what: "  four limits against one, added time", target: atMost(12), unit: asNanos, in: in, measured: differences(four, one)},
 		{what: "  10,000 active accounts, four limits against one", target: atMost(12), unit: asNanos, in: in, measured: differences(fourActive, oneActive)},
+		{what: "finding an endpoint, 1,000 routes against 10", target: atMost(1.5), unit: asRatio, measured: ratios(manyRoutes, fewRoutes)},
 	}, err
 }
 
 // runBenchmarks builds the benchmarks once and repeats all of them in turn,
 // and returns what they print, and H of each repetition.
 func runBenchmarks(ctx context.Context, b *bench) (output string, hashes values, err error) {
-	program := filepath.Join(b.dir, "gate.test")
-	if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", program, "./internal/gate").CombinedOutput(); err != nil {
+	if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", b.dir, "./internal/gate", "./internal/policy").CombinedOutput(); err != nil {
 		return "", nil, fmt.Errorf("building the benchmarks: %w: %s", err, text)
 	}
 	var all bytes.Buffer
@@ -77,7 +79,7 @@ func runBenchmarks(ctx context.Context, b *bench) (output string, hashes values,
 			if b.quick {
 				r.calls = 100_000
 			}
-			text, err := exec.CommandContext(ctx, program, "-test.run", "^$", "-test.bench", r.pattern, "-test.benchmem",
+			text, err := exec.CommandContext(ctx, filepath.Join(b.dir, r.in+".test"), "-test.run", "^$", "-test.bench", r.pattern, "-test.benchmem",
 				"-test.benchtime", strconv.Itoa(r.calls)+"x", "-test.cpu", "2").CombinedOutput()
 			if err != nil {
 				return "", nil, fmt.Errorf("running %s: %w: %s", r.pattern, err, text)
