@@ -69,7 +69,11 @@ func newPlan(c PlanConfig, endpoints []*Endpoint, declared []string) (*Plan, err
 			continue
 		}
 		p.Abilities = append(p.Abilities, e.Ability)
-		p.covering[i] = slices.DeleteFunc(slices.Clone(p.Limits), func(l store.Limit) bool { return !e.Covered(l) })
+		for _, limit := range p.Limits { // a plan can have one for each of a thousand endpoints
+			if e.Covered(limit) {
+				p.covering[i] = append(p.covering[i], limit)
+			}
+		}
 		p.limits[i] = slices.DeleteFunc(slices.Clone(p.covering[i]), unlimited)
 	}
 	slices.Sort(p.Abilities)
