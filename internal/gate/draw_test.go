@@ -100,9 +100,9 @@ func (s *simulation) step() time.Duration {
 	case 0:
 		return time.Duration(rapid.IntRange(0, 1000).Draw(s.T, "ns"))
 	case 1, 2:
-		return time.Duration(rapid.IntRange(0, int(3*time.Second)).Draw(s.T, "ns"))
+		return time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(s.T, "ns"))
 	case 3:
-		return time.Duration(rapid.IntRange(0, int(2*time.Hour)).Draw(s.T, "ns"))
+		return time.Duration(rapid.Int64Range(0, int64(2*time.Hour)).Draw(s.T, "ns"))
 	case 4, 5:
 		return max(0, s.model.calendar.At(now).End.Add(near).Sub(now))
 	case 6:

@@ -33,7 +33,7 @@ type Guesses struct {
 // NewGuesses returns an empty Guesses, whose bounds fit the memory that the process
 // may use then.
 func NewGuesses() *Guesses {
-	return &Guesses{rows: newRows(fitting([classes]int{ClientClass: 300 << 20, KnownClass: 40 << 20}))}
+	return &Guesses{rows: newRows(fitting([classes]int64{ClientClass: 300 << 20, KnownClass: 40 << 20}))}
 }
 
 // Wait returns how long a client must wait before a token is looked up, or 0.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -13,12 +14,13 @@ import (
 )
 
 // classMemory is how much memory each class of cells has at most, in bytes.
-var classMemory = [classes]int{ClientClass: 400 << 20, FreeClass: 150 << 20, WaitingClass: 450 << 20, KnownClass: 3200 << 20}
+var classMemory = [classes]int64{ClientClass: 400 << 20, FreeClass: 150 << 20, WaitingClass: 450 << 20, KnownClass: 3200 << 20}
 
 // A process that may use largeMemory gets the most memory for cells, and one
 // that may use less gets the same part of it. All together, with those of
 // Guesses, are 55 % of what the process may use. It never gets less than for
-// smallMemory: without cells, nothing is limited.
+// smallMemory: without cells, nothing is limited. A process of 32 bits may use
+// 1 GiB: it has 2 to 4 GiB of addresses.
 const (
 	largeMemory = 8 << 30
 	smallMemory = 64 << 20
@@ -27,12 +29,12 @@ const (
 // fitting returns the bounds for the memory that the process may use: GOMEMLIMIT
 // if it is set. Otherwise Caddy sets the limit before it loads a configuration,
 // from the cgroup or the machine.
-func fitting(most [classes]int) [classes]int {
-	limit := min(largeMemory, max(smallMemory, debug.SetMemoryLimit(-1)))
+func fitting(most [classes]int64) (bounds [classes]int) {
+	limit := min(largeMemory, math.MaxInt/2+1, max(smallMemory, debug.SetMemoryLimit(-1)))
 	for class := range most {
-		most[class] = int(float64(most[class]) * float64(limit) / largeMemory)
+		bounds[class] = int(float64(most[class]) * float64(limit) / largeMemory)
 	}
-	return most
+	return bounds
 }
 
 // Memory has cells in the memory of one process. It is safe for concurrent use,

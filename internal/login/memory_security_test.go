@@ -25,8 +25,10 @@ func TestCellsAreBounded(t *testing.T) {
 	}
 	most := limits.mostFailures()
 	filled := func(class Class, size int) *rows {
-		r := newRows(classMemory)
-		r.most[class] /= 32
+		r := newRows([classes]int{})
+		for class, most := range classMemory {
+			r.most[class] = int(most / 32)
+		}
 		value, room := make([]byte, size), 0
 		if class == KnownClass {
 			room = size
@@ -56,7 +58,7 @@ func TestCellsAreBounded(t *testing.T) {
 		{KnownClass, maxCell, 0},
 	} {
 		name := fmt.Sprintf("class %d, cells of %d bytes", c.class, c.size)
-		heaptest.Holds(t, name, int64(classMemory[c.class]/32), func() any {
+		heaptest.Holds(t, name, classMemory[c.class]/32, func() any {
 			r := filled(c.class, c.size)
 			if got := len(r.index) * 32; got < c.least {
 				t.Errorf("%s: %d fit, want %d", name, got, c.least)
@@ -73,9 +75,12 @@ func TestBoundsFit(t *testing.T) {
 	defer debug.SetMemoryLimit(before)
 	for limit, share := range map[int64]int{math.MaxInt64: 1, 16 << 30: 1, 8 << 30: 1, 4 << 30: 2, 512 << 20: 16, 64 << 20: 128, 1 << 20: 128, 0: 128} {
 		debug.SetMemoryLimit(limit)
+		if math.MaxInt == math.MaxInt32 {
+			share = max(share, 8) // of 32 bits
+		}
 		sum := 0
 		for class, got := range NewMemory(time.Now, nil).rows.most {
-			if want := classMemory[class] / share; got != want {
+			if want := int(classMemory[class] / int64(share)); got != want {
 				t.Errorf("limit of %d: class %d has %d bytes, want %d", limit, class, got, want)
 			}
 			sum += got

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/caddy-tollgate/tollgate/internal/system"
 )
 
 // NewFile writes a new file with the mode 0600. It has its name only when write
@@ -40,7 +42,7 @@ func writeFile(path string, write func(draft *os.File) error, publish func(draft
 		err = publish(draft.Name(), path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = system.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
@@ -70,13 +72,4 @@ func renameToNew(draft, path string) error {
 		return errors.Join(err, os.Remove(path))
 	}
 	return nil
-}
-
-// syncDir syncs the names in a directory.
-func syncDir(dir string) error {
-	opened, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(opened.Sync(), opened.Close())
 }

@@ -241,7 +241,7 @@ func CheckModel(t *testing.T, setup func(t *rapid.T) Setup) {
 			"abandon": s.abandon,
 			"succeed": s.succeed,
 			"pass": func(t *rapid.T) {
-				s.now = s.now.Add(time.Duration(rapid.IntRange(1, int(20*time.Second)).Draw(t, "ns")))
+				s.now = s.now.Add(time.Duration(rapid.Int64Range(1, int64(20*time.Second)).Draw(t, "ns")))
 			},
 			"pass long": func(t *rapid.T) {
 				s.now = s.now.Add(time.Duration(rapid.IntRange(1, 2000).Draw(t, "seconds")) * time.Second)

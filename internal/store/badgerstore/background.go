@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
-	"github.com/dgraph-io/ristretto/v2/z"
+
+	"github.com/caddy-tollgate/tollgate/internal/system"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/outage"
@@ -172,7 +173,7 @@ func (j *journal) beginWith(segment uint64) error {
 	if err := j.archiveRows(formatRows(segment)); err != nil {
 		return err
 	}
-	return z.SyncDir(j.disk.dir)
+	return system.SyncDir(j.disk.dir)
 }
 
 // archiveEnded writes all segments that have ended to the archive.

@@ -9,8 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/dgraph-io/ristretto/v2/z"
-	"golang.org/x/sys/unix"
+	"github.com/caddy-tollgate/tollgate/internal/system"
 )
 
 // disk checks the file system of a directory: its free space, and whether it
@@ -36,7 +35,7 @@ func makeDir(dir string) error {
 	}
 	err := os.MkdirAll(dir, 0o700)
 	for _, at := range made {
-		err = cmp.Or(err, z.SyncDir(filepath.Dir(at)))
+		err = cmp.Or(err, system.SyncDir(filepath.Dir(at)))
 	}
 	return err
 }
@@ -73,14 +72,14 @@ func (d *disk) checkRecently() error {
 // not show. Badger writes through mapped files, and would end the process with
 // a SIGBUS there.
 func (d *disk) checkWritable(least uint64) error {
-	if err := touch(d.dir); err != nil {
+	if err := system.Touch(d.dir); err != nil {
 		return fmt.Errorf("the file system of %s takes no changes: %w", d.dir, err)
 	}
 	return d.checkFree(least)
 }
 
 func (d *disk) checkFree(least uint64) error {
-	free, err := freeSpace(d.dir)
+	free, err := system.FreeSpace(d.dir)
 	if err != nil {
 		return fmt.Errorf("asking for free space: %w", err)
 	}
@@ -89,15 +88,3 @@ func (d *disk) checkFree(least uint64) error {
 	}
 	return nil
 }
-
-// freeSpace returns the bytes that an ordinary user can still write.
-func freeSpace(dir string) (uint64, error) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
-		return 0, err
-	}
-	return uint64(s.Bavail) * uint64(s.Bsize), nil // the types differ between systems
-}
-
-// touch sets the times of a directory to now.
-func touch(dir string) error { return unix.Utimes(dir, nil) }

@@ -57,6 +57,7 @@ import (
 	"hash/maphash"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,6 +72,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
+	"github.com/caddy-tollgate/tollgate/internal/system"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
@@ -207,9 +209,14 @@ func (s *Store) begin(o Options) (err error) {
 // inspectLocked inspects the directory while no other process has it open, and
 // makes it private: Badger creates its files with mode 0666.
 func inspectLocked(dir string, logger *zap.Logger) error {
-	release, err := lock(dir)
-	if err != nil {
+	release, err := system.LockDir(dir)
+	if errors.Is(err, system.ErrLocked) {
+		return ErrInUse
+	} else if err != nil {
 		return err
+	}
+	if len(system.NotKept) > 0 {
+		logger.Warn("the store does not keep these promises on this system", zap.String("directory", dir), zap.Strings("not_kept", system.NotKept))
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		logger.Warn("other users may be able to read the store", zap.String("directory", dir), zap.Error(err))
@@ -234,22 +241,22 @@ func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 			db, err = nil, damaged("%v", r)
 		}
 	}()
-	db, err = badger.Open(badger.DefaultOptions(dir).
+	db, err = openFitting(strconv.IntSize, badger.DefaultOptions(dir).
 		WithLogger(&badgerLogger{log: outage.Logger(logger)}).
 		WithMemTableSize(memtable).
 		WithNumMemtables(2).
 		WithBaseTableSize(tableSize).
-		WithValueLogFileSize(16 << 20).
+		WithValueLogFileSize(16<<20).
 		WithValueThreshold(maxValue).
-		WithBlockCacheSize(4 << 20).
-		WithIndexCacheSize(2 << 20).
+		WithBlockCacheSize(4<<20).
+		WithIndexCacheSize(2<<20).
 		WithCompression(options.None).
 		WithBlockSize(blockSize).
 		WithMetricsEnabled(false).
 		WithNumCompactors(2).
 		WithChecksumVerificationMode(options.OnBlockRead). // inspect has verified the tables
 		WithDetectConflicts(false))
-	if err != nil && strings.Contains(err.Error(), "Cannot acquire directory lock") {
+	if err != nil && strings.Contains(err.Error(), "Another process is using this Badger database") {
 		return nil, ErrInUse
 	}
 	return db, err

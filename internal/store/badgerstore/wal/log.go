@@ -29,7 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dgraph-io/ristretto/v2/z"
+	"github.com/caddy-tollgate/tollgate/internal/system"
 )
 
 // SegmentSize is the default size of a segment, in bytes. The caller stores
@@ -124,13 +124,14 @@ func (l *Log) create(least int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = l.DataSync(file); err == nil {
-		err = errors.Join(os.Rename(path+unfinished, path), z.SyncDir(l.dir))
+	// Windows does not rename an open file.
+	if err = errors.Join(l.DataSync(file), file.Close()); err == nil {
+		err = errors.Join(os.Rename(path+unfinished, path), system.SyncDir(l.dir))
 	}
 	if err != nil {
-		return nil, errors.Join(err, file.Close())
+		return nil, err
 	}
-	return file, nil
+	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
 // begin makes a file from create the current segment.
