@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 )
 
 // Port is a port that no other caller of New gets, also in another process,
@@ -29,7 +28,7 @@ func New() (*Port, error) {
 		if p.lock, err = os.Create(filepath.Join(folder, strconv.Itoa(p.Number))); err != nil {
 			break
 		}
-		if err = syscall.Flock(int(p.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+		if err = lock(p.lock); err == nil {
 			var listener net.Listener
 			if listener, err = net.Listen("tcp", p.Address()); err == nil {
 				return p, listener.Close()
