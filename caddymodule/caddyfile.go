@@ -45,6 +45,7 @@ import (
 //		cors <origins...> {
 //			max_age <duration>
 //		}
+//		token_prefix <word>
 //		token_header <name>
 //		token_basic [on|off]
 //		foreign_keys [on|off]
@@ -60,6 +61,7 @@ import (
 //		}
 //		plan <name> {
 //			<endpoint>|* <number>|unlimited [second|minute|hour|day|month]
+//			token_prefix <word>
 //		}
 //		account <id> <plan> {
 //			label <text>
@@ -145,6 +147,7 @@ func (p *parser) options() error {
 		block.Once("docs <url>|<path>", &app.Docs),
 		block.Once("site <address>", &app.Site),
 		block.Once("timezone <zone>", &app.Timezone),
+		block.Once(tokenPrefixSyntax, &app.TokenPrefix),
 		block.Once("token_header <name>", &app.TokenHeader),
 		block.Once("token_basic [on|off]", &app.TokenBasic),
 		block.Once("foreign_keys [on|off]", &app.ForeignKeys),
@@ -346,12 +349,19 @@ func (p *parser) cost(args []string, e *policy.EndpointConfig) (err error) {
 	return nil
 }
 
+const tokenPrefixSyntax = "token_prefix <word>"
+
 func (p *parser) plan(name string) error {
 	plan := policy.PlanConfig{Name: name, Limits: map[string]*policy.Limit{}}
 	if err := p.Unique("plan "+name, "plan", name); err != nil {
 		return err
 	}
-	err := p.EachLine(func() error { return p.limit(&plan) })
+	err := p.EachLine(func() error {
+		if p.Val() == "token_prefix" {
+			return p.Option("plan "+name+" ", block.Once(tokenPrefixSyntax, &plan.TokenPrefix))
+		}
+		return p.limit(&plan)
+	})
 	p.app.Plans = append(p.app.Plans, plan)
 	return err
 }

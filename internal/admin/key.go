@@ -54,11 +54,8 @@ func createKey(ctx context.Context, with *Session, in *api.KeyCreation) (api.Iss
 	case key.Kind == token.Login && key.ExpiresAt.IsZero():
 		key.ExpiresAt = key.CreatedAt.Add(with.Policy.LoginTTL)
 	}
-	secret, err := newToken(&key)
-	if err != nil {
-		return api.IssuedKey{}, err
-	}
-	err = with.Change(ctx, key.Account, func(a *book.Account) error {
+	var secret token.Token
+	err := with.Change(ctx, key.Account, func(a *book.Account) error {
 		if !a.Exists {
 			return store.ErrNotFound
 		}
@@ -67,6 +64,9 @@ func createKey(ctx context.Context, with *Session, in *api.KeyCreation) (api.Iss
 			return err
 		}
 		if key.Abilities, err = Grantable(a.Plan, plan.Abilities, in.Body.Abilities); err != nil {
+			return err
+		}
+		if secret, err = newToken(&key, plan.Word); err != nil {
 			return err
 		}
 		if err := a.Create(key); err != nil {
@@ -110,8 +110,8 @@ func Grantable(plan string, allowed, requested []string) ([]string, error) {
 
 // newToken gives a key an id and a new token. Only the answer to the request
 // has the token.
-func newToken(key *book.Key) (secret token.Token, err error) {
-	if secret, err = token.New(key.Kind, rand.Reader); err != nil {
+func newToken(key *book.Key, word token.Word) (secret token.Token, err error) {
+	if secret, err = word.New(key.Kind, rand.Reader); err != nil {
 		return secret, err
 	}
 	key.Hint, key.Hash = secret.String(), secret.Hash()
@@ -197,11 +197,12 @@ func rotateKey(ctx context.Context, with *Session, in *api.KeyRotation) (api.Iss
 		if err != nil {
 			return err
 		}
-		if _, err := with.Entitled(&a.Account); err != nil {
+		plan, err := with.Entitled(&a.Account)
+		if err != nil {
 			return err
 		}
 		next := book.Key{Key: store.Key{Account: a.ID, Kind: old.Kind, CreatedAt: Round(with.Now)}}
-		if secret, err = newToken(&next); err != nil {
+		if secret, err = newToken(&next, plan.Word); err != nil {
 			return err
 		}
 		before := old.Key

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -173,6 +174,46 @@ func TestLoginToken(t *testing.T) {
 	key = g.Issue(t, `{"kind":"login"}`)
 	if got := key.ExpiresAt.Sub(key.CreatedAt); got != time.Hour {
 		t.Errorf("after a reload it lives %v", got)
+	}
+}
+
+// TestTokenPrefix: a token begins with the word of the account's plan at that time.
+// Older ones go on to work.
+func TestTokenPrefix(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.Account(t, "acc_1", "starter")
+	old := g.Issue(t, `{"name":"old"}`)
+	config := controltest.Config()
+	config.TokenPrefix = "acme_live"
+	for i := range config.Plans {
+		if config.Plans[i].Name == "business" {
+			config.Plans[i].TokenPrefix = "acme_test"
+		}
+	}
+	g.Configure(t, config)
+	made := map[string]api.IssuedKey{"tgk_": old}
+	for plan, word := range map[string]string{"starter": "acme_live", "business": "acme_test"} {
+		g.Must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"plan":"`+plan+`"}`)
+		made[word+"_"], made[word+"_login_"] = g.Issue(t, `{"name":"`+word+`"}`), g.Issue(t, `{"kind":"login"}`)
+		rotated := g.Must(t, http.StatusCreated, "POST", keysPath+"/"+g.Issue(t, `{"name":"rotated `+word+`"}`).ID+"/rotate", "")
+		if text := rotated["token"].(string); !strings.HasPrefix(text, word+"_") || rotated["hint"] != word+"_…"+text[len(text)-4:] {
+			t.Errorf("rotated on the plan %s: got %v", plan, rotated)
+		}
+	}
+	for prefix, key := range made {
+		if !regexp.MustCompile("^"+prefix+`[0-9A-Za-z]{49}$`).MatchString(key.Token) || key.Hint != prefix+"…"+key.Token[len(key.Token)-4:] {
+			t.Errorf("%s: got the token %s with the hint %s", prefix, key.Token, key.Hint)
+		}
+		if grant, ok := g.Opens(t, key.Token); !ok || grant.Key != key.ID {
+			t.Errorf("%s: it opens %v %+v", prefix, ok, grant)
+		}
+		if strings.Contains(g.Log(), key.Token[len(prefix):]) {
+			t.Errorf("%s: the log has the token", prefix)
+		}
+	}
+	if next := g.Must(t, http.StatusCreated, "POST", keysPath+"/"+old.ID+"/rotate", ""); !strings.HasPrefix(next["token"].(string), "acme_") {
+		t.Errorf("rotated: got %v, want the present word", next)
 	}
 }
 

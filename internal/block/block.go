@@ -60,7 +60,7 @@ func New(d *caddyfile.Dispenser) *Parser { return &Parser{Dispenser: d, Lines: m
 
 // Block parses the optional block of the current line.
 func (p *Parser) Block(prefix string, lines ...Line) error {
-	return p.EachLine(func() error { return p.line(prefix, lines) })
+	return p.EachLine(func() error { return p.Option(prefix, lines...) })
 }
 
 // EachLine calls parse at the first word of each line of an optional block. A
@@ -104,7 +104,8 @@ func (p *Parser) WrongArguments(syntax string) error {
 	return p.Errf("wrong arguments: write %s%s", syntax, p.unset())
 }
 
-func (p *Parser) line(prefix string, lines []Line) error {
+// Option parses the current line as one of the lines.
+func (p *Parser) Option(prefix string, lines ...Line) error {
 	name, bare := p.Val(), p.bare
 	p.bare = ""
 	i := slices.IndexFunc(lines, func(l Line) bool { return l.name() == name })

@@ -36,7 +36,7 @@ type floorCall struct {
 
 func (f *floor) Serve(w http.ResponseWriter, r *http.Request, next gate.Handler) error {
 	c := &floorCall{ResponseWriter: w, began: time.Now()}
-	hash, _, err := token.Parse(r.Header["Authorization"][0][len("Bearer "):])
+	hash, err := token.Parse(r.Header["Authorization"][0][len("Bearer "):])
 	if err != nil {
 		return err
 	}

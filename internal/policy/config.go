@@ -87,6 +87,12 @@ type Config struct {
 	// none may, and the service's own CORS headers go to clients unchanged.
 	CORS *CORSConfig `json:"cors,omitempty"`
 
+	// TokenPrefix is the word of new tokens, 2 to 24 of a-z, 0-9 and _. With
+	// "acme_live", keys begin with acme_live_, and login tokens with
+	// acme_live_login_. Tokens with older words go on to work. Default: tgk_ and
+	// tgl_.
+	TokenPrefix string `json:"token_prefix,omitempty"`
+
 	// TokenHeader is a second header for tokens, for example "X-Api-Key". Its
 	// value is the token alone. A request with a token in both is refused.
 	// The service does not get the header. Caddy's logs show it, but
@@ -190,6 +196,10 @@ type PlanConfig struct {
 	// without a limit, here or among the further limits, is not accessible; a
 	// plan without endpoints gives no access at all.
 	Limits map[string]*Limit `json:"limits,omitempty"`
+
+	// TokenPrefix is the word of new tokens of the plan's accounts. It gives no
+	// right. Default: that of the app.
+	TokenPrefix string `json:"token_prefix,omitempty"`
 
 	// MoreLimits has further limits. A plan that has limits of "all" only is
 	// refused: they give no access.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/caddy-tollgate/tollgate/internal/contract"
+	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // IdentityConfig makes accounts of the users that another Caddy handler in
@@ -88,6 +89,35 @@ func (i *IdentityConfig) Account(user string) string {
 	sum := sha256.Sum256([]byte(text))
 	hash := "--" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:160/8]))
 	return notAccount.ReplaceAllString(text[:min(len(text), contract.MaxAccount-len(hash))], "-") + hash
+}
+
+// setWords sets the words of tokens.
+func (p *Policy) setWords(c Config) error {
+	var errs []error
+	add := func(subject, text string) token.Word {
+		word := token.Word(text)
+		if err := word.Check(); err != nil {
+			errs = append(errs, &Error{Subject: subject, Err: err})
+		} else if word != "" {
+			p.Words = append(p.Words, word)
+		}
+		return word
+	}
+	all := add("token_prefix", c.TokenPrefix)
+	for _, pc := range c.Plans {
+		if plan, word := p.plans[pc.Name], add("plan "+pc.Name+" token_prefix", pc.TokenPrefix); plan != nil {
+			plan.Word = cmp.Or(word, all)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// IsOwn tells whether a text is meant to be a token of the gate: it begins like one
+// of the configured words, or is one by itself. So a mistyped token is not taken
+// for the credentials of the service or of another handler. An imported token can
+// begin with a configured word too.
+func (p *Policy) IsOwn(text string) bool {
+	return slices.ContainsFunc(p.Words, func(w token.Word) bool { return w.Begins(text) }) || token.IsOwn(text)
 }
 
 // noTokenHeaders are headers with another meaning.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // TestAccountsOfUsers: the account of a user never changes: it has counts,
@@ -55,4 +56,31 @@ func TestAccountsOfUsersAreTheirOwn(t *testing.T) {
 			t.Errorf("%q has the account %q", plain, account)
 		}
 	})
+}
+
+// TestTokenPrefix: a plan has its own word, or that of the app. Two can be equal.
+func TestTokenPrefix(t *testing.T) {
+	t.Parallel()
+	c := policy.Config{TokenPrefix: "acme_live", Plans: []policy.PlanConfig{{Name: "own", TokenPrefix: "acme_test"}, {Name: "app"}, {Name: "equal", TokenPrefix: "acme_live"}}}
+	p, err := policy.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for plan, want := range map[string]token.Word{"own": "acme_test", "app": "acme_live", "equal": "acme_live"} {
+		if got := p.Plan(plan).Word; got != want {
+			t.Errorf("plan %s: got %s, want %s", plan, got, want)
+		}
+	}
+	for text, want := range map[string]bool{"acme_live_": true, "acme_live_login_x": true, "acme_test_x": true, "tgk_x": true, "tgl_x": true, "acme_other_x": false, "acme_live": false, "_": false, "": false} {
+		if got := p.IsOwn(text); got != want {
+			t.Errorf("%q: got %t, want %t", text, got, want)
+		}
+	}
+	c.TokenPrefix, c.Plans[0].TokenPrefix = "Acme", "acme_login"
+	if _, err := policy.New(c); policy.Subject(err) != "token_prefix" || !strings.Contains(err.Error(), "plan own token_prefix: ") {
+		t.Errorf("got %v, want two mistakes", err)
+	}
+	if p, err := policy.New(policy.Config{}); err != nil || p.IsOwn("_") || p.IsOwn("_login_") {
+		t.Errorf("no word: got %v, and other tokens are the gate's", err)
+	}
 }

@@ -139,6 +139,8 @@ func (p *Policy) checkEndpoint(e EndpointConfig, ability string, usage bool) err
 		return fmt.Errorf("the name %q is reserved for limits of all endpoints together: use another name", e.Name)
 	case e.Name == UsageEndpoint && !usage:
 		return fmt.Errorf("the name %q is reserved for the gate's own endpoint: use the option usage", e.Name)
+	case e.Name == "token_prefix":
+		return fmt.Errorf("the name %q is reserved for the option of a plan: use another name", e.Name)
 	case p.Endpoint(e.Name) != nil:
 		return errors.New("duplicate endpoint")
 	case len(e.Patterns) == 0:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // maxEffective bounds how many sets of abilities a plan caches. Real
@@ -26,6 +27,8 @@ type Plan struct {
 	Abilities []string
 	// All is Abilities, separated by spaces.
 	All string
+	// Word is what new tokens of the plan's accounts begin with.
+	Word token.Word
 	// Limits has all limits in the order of the configuration, including
 	// unlimited ones.
 	Limits []store.Limit

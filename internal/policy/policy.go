@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/login"
 	"github.com/caddy-tollgate/tollgate/internal/route"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // UsageEndpoint is the name of the endpoint that the gate answers itself.
@@ -64,6 +65,9 @@ type Policy struct {
 	TokenBasic bool
 	// ForeignKeys accepts tokens that the gate did not make.
 	ForeignKeys bool
+	// Words are the words of tokens of the app and of the plans, without the
+	// default.
+	Words []token.Word
 	// Identity is nil if all calls need a token.
 	Identity *IdentityConfig
 	// Docs is where the documentation of the API is, or "".
@@ -98,7 +102,7 @@ func New(c Config) (*Policy, error) {
 	err = errors.Join(
 		p.setCalendar(c), p.setGuard(c), p.setLimits(c), p.addLogins(c), p.reserveLimitNames(store.All), p.addEndpoints(c), p.setNames(c), err, p.setTokenHeader(c.TokenHeader), checkDocs(c.Docs),
 	)
-	return p, errors.Join(err, p.addPlans(c), p.setIdentity(c.Identity))
+	return p, errors.Join(err, p.addPlans(c), p.setWords(c), p.setIdentity(c.Identity))
 }
 
 // checkDocs refuses an address that cannot be in the header Link.

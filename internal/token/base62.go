@@ -27,13 +27,22 @@ const (
 	noDigit   = 0x80
 )
 
-// digits has the value of each character, or noDigit.
-var digits = func() (values [256]byte) {
-	for i := range values {
-		values[i] = noDigit
-	}
-	for value := range base {
-		values[alphabet[value]] = byte(value)
+// digits has the value of each character of a number, or noDigit. letters has that
+// of each character of a prefix: "_" is behind the digits, and there are no capitals.
+var digits, letters = valuesOf(alphabet), func() [256]byte {
+	values := valuesOf(alphabet + "_")
+	for c := 'A'; c <= 'Z'; c++ {
+		values[c] = noDigit
 	}
 	return values
 }()
+
+func valuesOf(characters string) (values [256]byte) {
+	for i := range values {
+		values[i] = noDigit
+	}
+	for value := range len(characters) {
+		values[characters[value]] = byte(value)
+	}
+	return values
+}

@@ -4,27 +4,28 @@ import "hash/crc32"
 
 // writeChecksum writes the CRC-32 of a token's text behind it as base62,
 // padded with zeros.
-func writeChecksum(text *[textLength]byte) {
-	rest := crc32.ChecksumIEEE(text[:bodyLength])
-	for i := textLength - 1; i >= bodyLength; i-- {
+func writeChecksum(text []byte) {
+	body := len(text) - checksumLength
+	rest := crc32.ChecksumIEEE(text[:body])
+	for i := len(text) - 1; i >= body; i-- {
 		text[i] = alphabet[rest%base]
 		rest /= base
 	}
 }
 
-// hasChecksum reports whether a text with the length of a token and the
-// prefix of its kind has only digits after the prefix, and whether the last
-// six are the checksum of the text before them.
+// hasChecksum reports whether the text behind the prefix of a token has only
+// digits, and whether the last six are the checksum of the text before them. sum
+// is the contribution of the prefix.
 //
 // A CRC is linear: the CRC of a text is the exclusive or of the
 // contributions of its characters at their positions. All tokens have the
-// same length, so a table has the contributions, and one loop checks and
-// sums the digits. It has no branch that depends on a random digit, and no
+// same number of digits, so a table has the contributions, and one loop checks
+// and sums the digits. It has no branch that depends on a random digit, and no
 // step depends on the step before. It is four times as fast as a loop that
 // checks the digits and then computes and encodes the CRC.
-func hasChecksum(text string, kind Kind) bool {
-	random, checksum := text[prefixLength:bodyLength], text[bodyLength:textLength]
-	found, sum := byte(0), sums.prefix[kind]
+func hasChecksum(text string, sum uint32) bool {
+	random, checksum := text[:randomLength], text[randomLength:digitsLength]
+	found := byte(0)
 	for i, b := range []byte(random) {
 		digit := digits[b]
 		found |= digit
@@ -44,24 +45,43 @@ func hasChecksum(text string, kind Kind) bool {
 var sums = contributions()
 
 type table struct {
-	prefix [Login + 1]uint32               // by Kind, followed by zeros
-	random [randomLength][maxDigits]uint32 // by position and digit
+	key, login uint32                          // of the default prefixes
+	start      [maxPrefix + 1]uint32           // of the first state of the CRC, by the length of the prefix
+	prefix     [maxPrefix][maxDigits]uint32    // by position, as in the longest prefix, and letter
+	random     [randomLength][maxDigits]uint32 // by position and digit
 }
 
 // contributions computes the CRC of each character followed by zeros.
 func contributions() *table {
 	t := &table{}
-	var text [bodyLength]byte
-	for _, kind := range []Kind{Key, Login} {
-		copy(text[:], kinds[kind].prefix)
-		t.prefix[kind] = crc32.ChecksumIEEE(text[:])
-	}
-	for digit := range base {
-		state := crc32.IEEETable[alphabet[digit]]
-		for position := randomLength - 1; position >= 0; position-- {
-			t.random[position][digit] = state
+	for value, c := range []byte(alphabet + "_") {
+		state := crc32.IEEETable[c]
+		for position := maxPrefix + randomLength - 1; position >= 0; position-- {
+			if position >= maxPrefix {
+				t.random[position-maxPrefix][value] = state
+			} else {
+				t.prefix[position][value] = state
+			}
 			state = crc32.IEEETable[byte(state)] ^ state>>8
 		}
 	}
+	var zeros [maxPrefix + randomLength]byte
+	for length := range t.start {
+		t.start[length] = crc32.ChecksumIEEE(zeros[:length+randomLength])
+	}
+	t.key, _ = t.ofPrefix(keyPrefix)
+	t.login, _ = t.ofPrefix(loginPrefix)
 	return t
+}
+
+// ofPrefix returns the contribution of a prefix, if it has only letters.
+func (t *table) ofPrefix(prefix string) (sum uint32, valid bool) {
+	found, sum := byte(0), t.start[len(prefix)]
+	positions := t.prefix[maxPrefix-len(prefix):]
+	for i := range positions {
+		letter := letters[prefix[i]]
+		found |= letter
+		sum ^= positions[i][letter%maxDigits]
+	}
+	return sum, found&noDigit == 0
 }

@@ -15,10 +15,15 @@ const (
 	MaxText = 256
 )
 
-// IsOwn tells whether a text claims to be a token of the gate by its prefix.
-// It need not be a valid one.
+// IsOwn tells whether a text is meant to be a token of a gate: it has a default
+// prefix, valid or not, or it is a valid token with another one. A token of another
+// system can begin with the word of the gate.
 func IsOwn(text string) bool {
-	return strings.HasPrefix(text, keyPrefix) || strings.HasPrefix(text, loginPrefix)
+	if Word("").Begins(text) {
+		return true
+	}
+	_, err := Parse(text)
+	return err == nil
 }
 
 // IsForeign tells whether a text can be a token that the gate did not make:

@@ -30,14 +30,3 @@ func (k Kind) String() string {
 }
 
 func (k Kind) isValid() bool { return k == Key || k == Login }
-
-// kindOf returns the kind that a prefix says, or an invalid one.
-func kindOf(prefix string) Kind {
-	switch prefix {
-	case keyPrefix:
-		return Key
-	case loginPrefix:
-		return Login
-	}
-	return 0
-}

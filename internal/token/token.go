@@ -1,36 +1,36 @@
 // Package token makes and reads Bearer tokens.
 //
-// A token is the prefix of its kind, 43 base62 characters of 32 random
-// bytes, and 6 base62 characters of the CRC-32 (IEEE) of the text before
-// them:
+// A token is a prefix, 43 base62 characters of 32 random bytes, and 6 base62
+// characters of the CRC-32 (IEEE) of the text before them:
 //
-//	tgk_ 0123456789012345678901234567890123456789012 345678
-//	kind random                                      checksum
+//	tgk_   0123456789012345678901234567890123456789012 345678
+//	prefix random                                      checksum
 //
 // Secret scanners find a leaked token by its prefix. With the checksum,
 // [Parse] refuses invalid text without asking the store; the checksum is
 // public arithmetic and proves nothing. A token has 256 random bits and
 // cannot be guessed. It therefore needs no slow password hash: the store
 // has its SHA-256.
+//
+// The prefix is a [Word] that the operator chooses. It gives no right: the store
+// knows what a token is for. So [Parse] accepts each word, and tokens with an older
+// word go on to work.
 package token
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
 )
 
 const (
-	prefixLength   = len("tgk_")
 	randomBytes    = 32
 	randomLength   = 43
 	checksumLength = 6
-	bodyLength     = prefixLength + randomLength
-	textLength     = bodyLength + checksumLength
+	digitsLength   = randomLength + checksumLength
 	hintLength     = 4
 )
 
@@ -64,23 +64,8 @@ type Token struct {
 	text *string
 }
 
-// New makes a token of the kind from 32 bytes of random, which should be
-// crypto/rand's Reader. It fails if the kind is invalid or random ends.
-func New(kind Kind, random io.Reader) (Token, error) {
-	if !kind.isValid() {
-		return Token{}, fmt.Errorf("making a token: invalid kind %d", kind)
-	}
-	var secret [randomBytes]byte
-	if _, err := io.ReadFull(random, secret[:]); err != nil {
-		return Token{}, fmt.Errorf("reading random bytes for a token: %w", err)
-	}
-	var buffer [textLength]byte
-	copy(buffer[:], kinds[kind].prefix)
-	encode(buffer[prefixLength:bodyLength], secret[:])
-	writeChecksum(&buffer)
-	text := string(buffer[:])
-	return Token{text: &text}, nil
-}
+// New makes a token of the kind with the default prefix; see [Word.New].
+func New(kind Kind, random io.Reader) (Token, error) { return Word("").New(kind, random) }
 
 // Reveal returns the secret text. Show it once and do not store it.
 func (t Token) Reveal() string {
@@ -117,17 +102,27 @@ func (t Token) MarshalText() ([]byte, error) {
 //
 // The comparison of the checksum need not take constant time: clients can
 // compute the checksum themselves.
-func Parse(text string) (Hash, Kind, error) {
-	if len(text) != textLength {
-		return Hash{}, 0, ErrMalformed
+func Parse(text string) (Hash, error) {
+	length := len(text) - digitsLength
+	if length < minPrefix || length > maxPrefix || text[length-1] != '_' {
+		return Hash{}, ErrMalformed
 	}
-	kind := kindOf(text[:prefixLength])
-	if kind == 0 || !hasChecksum(text, kind) {
-		return Hash{}, 0, ErrMalformed
+	var sum uint32
+	valid := true
+	switch prefix := text[:length]; prefix {
+	case keyPrefix:
+		sum = sums.key
+	case loginPrefix:
+		sum = sums.login
+	default:
+		sum, valid = sums.ofPrefix(prefix)
 	}
-	var data [textLength]byte // on the stack: a conversion would allocate
+	if !valid || !hasChecksum(text[length:], sum) {
+		return Hash{}, ErrMalformed
+	}
+	var data [maxPrefix + digitsLength]byte // on the stack: a conversion would allocate
 	copy(data[:], text)
-	return sha256.Sum256(data[:]), kind, nil
+	return sha256.Sum256(data[:len(text)]), nil
 }
 
 // IsHintEnd tells whether a text can be the end of a Hint: the last characters of
@@ -139,12 +134,12 @@ func IsHintEnd(text string) bool {
 // Hint returns the part of a token that may be shown so that its owner
 // recognises it: the prefix, an ellipsis and the last four characters,
 // which are part of the checksum and reveal at most 24 of the 256 random
-// bits. For a text that does not have the length of a token it is the
-// ellipsis alone: the text may be another secret.
+// bits. For a text that is no token it is the ellipsis alone: the text may be
+// another secret.
 func Hint(text string) string {
 	const ellipsis = "…"
-	if len(text) != textLength {
+	if _, err := Parse(text); err != nil {
 		return ellipsis
 	}
-	return text[:prefixLength] + ellipsis + text[textLength-hintLength:]
+	return text[:len(text)-digitsLength] + ellipsis + text[len(text)-hintLength:]
 }

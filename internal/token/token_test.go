@@ -23,7 +23,7 @@ import (
 
 const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-var shape = regexp.MustCompile(`^tg[kl]_[0-9A-Za-z]{49}$`)
+var shape = regexp.MustCompile(`^[a-z0-9_]{2,30}_[0-9A-Za-z]{49}$`)
 
 // reference encodes a number in base62 with math/big, independently of the
 // package.
@@ -59,9 +59,16 @@ func TestNewFormat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		secret := rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "secret")
 		kind := rapid.SampledFrom([]token.Kind{token.Key, token.Login}).Draw(t, "kind")
-		prefix := map[token.Kind]string{token.Key: "tgk_", token.Login: "tgl_"}[kind]
+		word := token.Word(rapid.OneOf(rapid.Just(""), rapid.StringMatching(`[a-z0-9_]{2,24}`)).Draw(t, "word"))
+		if word.Check() != nil {
+			t.Skip("a word that is refused")
+		}
+		prefix := map[token.Kind]string{token.Key: string(word) + "_", token.Login: string(word) + "_login_"}[kind]
+		if word == "" {
+			prefix = map[token.Kind]string{token.Key: "tgk_", token.Login: "tgl_"}[kind]
+		}
 
-		made, err := token.New(kind, bytes.NewReader(secret))
+		made, err := word.New(kind, bytes.NewReader(secret))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,12 +79,15 @@ func TestNewFormat(t *testing.T) {
 		if !shape.MatchString(got) {
 			t.Fatalf("%s has not the shape %s", got, shape)
 		}
-		hash, parsed, err := token.Parse(got)
-		if err != nil || parsed != kind {
-			t.Fatalf("Parse: got kind %v, error %v; want %v", parsed, err, kind)
+		hash, err := token.Parse(got)
+		if err != nil {
+			t.Fatalf("Parse: %v", err)
 		}
 		if hash != sha256.Sum256([]byte(want)) || hash != made.Hash() {
 			t.Fatalf("Parse: got hash %x, Hash says %x", hash, made.Hash())
+		}
+		if hint := prefix + "…" + got[len(got)-4:]; made.String() != hint || !word.Begins(got) || !token.IsOwn(got) || token.Find("/a/"+got) != 3 {
+			t.Fatalf("%s has the hint %s, or is not found", got, made)
 		}
 	})
 }
@@ -86,6 +96,9 @@ func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	if _, err := token.New(0, rand.Reader); err == nil {
 		t.Error("kind 0: got no error")
+	}
+	if _, err := token.Word("Acme").New(token.Key, rand.Reader); err == nil {
+		t.Error("word Acme: got no error")
 	}
 	if _, err := token.New(token.Key, strings.NewReader("too short")); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("short random: got %v, want %v", err, io.ErrUnexpectedEOF)
@@ -103,7 +116,12 @@ func TestParseRefuses(t *testing.T) {
 	cases := map[string]string{
 		"empty":                            "",
 		"one long":                         good + "0",
-		"other prefix":                     withChecksum("tgx_" + body),
+		"short word":                       withChecksum("a_" + body),
+		"long word":                        withChecksum(strings.Repeat("a", 31) + "_" + body),
+		"capitals in a word":               withChecksum("Acme_" + body),
+		"dash in a word":                   withChecksum("ac-me_" + body),
+		"a word's wrong checksum":          "acme_" + good[4:],
+		"no digits":                        strings.Repeat("_", 60),
 		"dash for underscore":              withChecksum("tgk-" + body),
 		"another's checksum":               "tgl_" + good[4:],
 		"dash inside, valid checksum":      withChecksum("tgk_-" + body[1:]),
@@ -114,9 +132,9 @@ func TestParseRefuses(t *testing.T) {
 		"huge":                             strings.Repeat("tgk_", 1<<16),
 	}
 	for name, text := range cases {
-		hash, kind, err := token.Parse(text)
-		if !errors.Is(err, token.ErrMalformed) || kind != 0 || hash != (token.Hash{}) {
-			t.Errorf("%s: Parse(%.60q): got %x, %v, %v; want nothing and %v", name, text, hash, kind, err, token.ErrMalformed)
+		hash, err := token.Parse(text)
+		if !errors.Is(err, token.ErrMalformed) || hash != (token.Hash{}) {
+			t.Errorf("%s: Parse(%.60q): got %x, %v; want nothing and %v", name, text, hash, err, token.ErrMalformed)
 		}
 	}
 }
@@ -125,15 +143,17 @@ func TestParseRefuses(t *testing.T) {
 // them.
 func TestParseFindsEveryWrongCharacter(t *testing.T) {
 	t.Parallel()
-	good := mustNew(t, token.Login).Reveal()
-	for i := range len(good) {
-		for b := range 256 {
-			if byte(b) == good[i] {
-				continue
-			}
-			text := good[:i] + string([]byte{byte(b)}) + good[i+1:]
-			if _, _, err := token.Parse(text); !errors.Is(err, token.ErrMalformed) {
-				t.Fatalf("byte %d of %s as %#x: got %v, want %v", i, good, b, err, token.ErrMalformed)
+	for _, prefix := range []string{"tgl_", "acme_live_login_"} {
+		good := withChecksum(prefix + mustNew(t, token.Login).Reveal()[4:47])
+		for i := range len(good) {
+			for b := range 256 {
+				if byte(b) == good[i] {
+					continue
+				}
+				text := good[:i] + string([]byte{byte(b)}) + good[i+1:]
+				if _, err := token.Parse(text); !errors.Is(err, token.ErrMalformed) {
+					t.Fatalf("byte %d of %s as %#x: got %v, want %v", i, good, b, err, token.ErrMalformed)
+				}
 			}
 		}
 	}
@@ -142,7 +162,8 @@ func TestParseFindsEveryWrongCharacter(t *testing.T) {
 func TestHint(t *testing.T) {
 	t.Parallel()
 	text := withChecksum("tgk_" + strings.Repeat("x", 43))
-	for of, want := range map[string]string{text: "tgk_…" + text[49:], "": "…", "hunter2": "…", text + text: "…"} {
+	word := withChecksum("acme_live_" + strings.Repeat("x", 43))
+	for of, want := range map[string]string{text: "tgk_…" + text[49:], word: "acme_live_…" + word[55:], "": "…", "hunter2": "…", text + text: "…", "hunter2_is_my_password_" + word[10:]: "…"} {
 		if got := token.Hint(of); got != want {
 			t.Errorf("%q: got %q, want %q", of, got, want)
 		}
@@ -161,8 +182,19 @@ type holder struct {
 // Expectation: the random part appears in none of them.
 func TestTokenNeverLeaks(t *testing.T) {
 	t.Parallel()
-	made := mustNew(t, token.Key)
-	secret := made.Reveal()[4:47]
+	for _, word := range []token.Word{"", "acme_live"} {
+		made, err := word.New(token.Key, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		neverLeaks(t, made)
+	}
+}
+
+func neverLeaks(t *testing.T, made token.Token) {
+	t.Helper()
+	body := made.Reveal()[:len(made.Reveal())-6]
+	secret := body[len(body)-43:]
 	hidden := holder{Public: made, hidden: made}
 	if hidden.hidden.Reveal() != made.Reveal() {
 		t.Fatal("the copy lost its secret")
@@ -199,11 +231,12 @@ func TestTokenNeverLeaks(t *testing.T) {
 
 func TestParseAllocatesNothing(t *testing.T) {
 	good := mustNew(t, token.Key).Reveal()
+	word := withChecksum("acme_live_login_" + good[4:47])
 	junk := "tgk_" + strings.Repeat("A", 49)
-	for name, text := range map[string]string{"good": good, "wrong checksum": junk, "short": "x"} {
+	for name, text := range map[string]string{"good": good, "word": word, "wrong checksum": junk, "short": "x"} {
 		got := testing.AllocsPerRun(1000, func() {
-			_, _, err := token.Parse(text)
-			if (err == nil) != (text == good) {
+			_, err := token.Parse(text)
+			if (err == nil) != (text == good || text == word) {
 				t.Error("Parse judged wrong")
 			}
 		})
@@ -216,22 +249,18 @@ func TestParseAllocatesNothing(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(withChecksum("tgk_" + strings.Repeat("0", 43)))
 	f.Add(withChecksum("tgl_" + strings.Repeat("z", 43)))
+	f.Add(withChecksum("acme_live_" + strings.Repeat("a", 43)))
+	f.Add(withChecksum("__" + strings.Repeat("_login", 4) + "_" + strings.Repeat("a", 43)))
 	f.Add("tgk_")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		hash, kind, err := token.Parse(text)
-		valid := shape.MatchString(text) && withChecksum(text[:47]) == text
+		hash, err := token.Parse(text)
+		valid := shape.MatchString(text) && withChecksum(text[:len(text)-6]) == text
 		if valid != (err == nil) {
 			t.Fatalf("Parse(%q): got error %v, want validity %t", text, err, valid)
 		}
-		if err != nil {
-			return
-		}
-		if hash != sha256.Sum256([]byte(text)) {
+		if err == nil && hash != sha256.Sum256([]byte(text)) {
 			t.Errorf("hash of %q: got %x", text, hash)
-		}
-		if want := map[string]token.Kind{"tgk_": token.Key, "tgl_": token.Login}[text[:4]]; kind != want {
-			t.Errorf("kind of %q: got %v, want %v", text, kind, want)
 		}
 	})
 }

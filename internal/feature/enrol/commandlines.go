@@ -20,7 +20,7 @@ import (
 var (
 	errNoTokenOrHash = errors.New("the line has neither token nor sha256")
 	errTwoForms      = errors.New("the line has both token and sha256: use one")
-	errOwnToken      = errors.New("the token begins with tgk_ or tgl_: keys of the gate cannot be imported")
+	errOwnToken      = errors.New("the token is one of a gate: keys of the gate cannot be imported")
 )
 
 // keyLine is a key of a file, with the hash of its token.

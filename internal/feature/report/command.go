@@ -140,7 +140,7 @@ func readToken(from io.Reader) ([]token.Hash, error) {
 	var hash token.Hash
 	text := strings.TrimSpace(line)
 	if token.IsOwn(text) {
-		hash, _, err := token.Parse(text)
+		hash, err := token.Parse(text)
 		if err != nil {
 			return nil, errMistyped
 		}

@@ -5,27 +5,29 @@ import (
 	"strings"
 
 	"github.com/caddy-tollgate/tollgate/internal/policy"
-	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // authorization is the header Authorization. A field of an unknown scheme has
 // an empty token. At an endpoint that keeps the header, a field is the
 // service's own if there is a token elsewhere and none of the gate in it.
-type authorization []scheme
+type authorization struct {
+	schemes []scheme
+	policy  *policy.Policy
+}
 
 // scheme reads the token of a field, and a second one if it has two. It returns
 // "" for another scheme.
 type scheme func(field string) (text, second string)
 
-func (schemes authorization) token(r Request, position int, elsewhere bool) (string, bool) {
+func (a authorization) token(r Request, position int, elsewhere bool) (string, bool) {
 	for _, field := range r.Facts.Authorization {
 		var text, second string
-		for _, scheme := range schemes {
+		for _, scheme := range a.schemes {
 			if text, second = scheme(field); text != "" {
 				break
 			}
 		}
-		if elsewhere && r.Endpoint.KeepAuthorization && !token.IsOwn(text) {
+		if elsewhere && r.Endpoint.KeepAuthorization && !a.policy.IsOwn(text) {
 			continue
 		}
 		if position == 0 {

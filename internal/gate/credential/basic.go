@@ -5,15 +5,16 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // basic reads the scheme Basic (RFC 7617, 2): the token is the password, or the
 // user name if the password is no token, as in GitHub's form. Two tokens of the
-// gate are two tokens. foreign tells that others can be tokens too. Malformed
+// gate are two tokens. With foreign keys, others can be tokens too. Malformed
 // credentials are an invalid token: the field, because no token has a space.
-func basic(foreign bool) scheme {
-	isToken := func(text string) bool { return token.IsOwn(text) || foreign && token.IsForeign(text) }
+func basic(p *policy.Policy) scheme {
+	isToken := func(text string) bool { return p.IsOwn(text) || p.ForeignKeys && token.IsForeign(text) }
 	return func(field string) (text, second string) {
 		encoded := credentials(field, "Basic ")
 		if encoded == "" {
@@ -25,9 +26,9 @@ func basic(foreign bool) scheme {
 		switch {
 		case err != nil || !found || strings.ContainsFunc(both, unicode.IsControl):
 			return field, ""
-		case token.IsOwn(user) && token.IsOwn(password) && user != password:
+		case p.IsOwn(user) && p.IsOwn(password) && user != password:
 			return password, user
-		case password == "", token.IsOwn(user), isToken(user) && !isToken(password):
+		case password == "", p.IsOwn(user), isToken(user) && !isToken(password):
 			return user, ""
 		}
 		return password, ""

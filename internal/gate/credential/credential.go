@@ -114,11 +114,11 @@ func New(p *policy.Policy, server Server) *Reader {
 		rd.sources = append(rd.sources, tokenHeader(p.TokenHeader))
 		rd.Headers = append(rd.Headers, p.TokenHeader)
 	}
-	schemes := authorization{bearer}
+	schemes := []scheme{bearer}
 	if p.TokenBasic {
-		schemes = append(schemes, basic(p.ForeignKeys))
+		schemes = append(schemes, basic(p))
 	}
-	rd.sources = append(rd.sources, subprotocol{}, schemes)
+	rd.sources = append(rd.sources, subprotocol{}, authorization{schemes, p})
 	return rd
 }
 
@@ -157,7 +157,7 @@ func (rd *Reader) Read(r Request) (Credential, *refusal.Refusal) {
 			first = text
 		}
 		n++
-		own = own || rd.policy.Identity != nil && token.IsOwn(text)
+		own = own || rd.policy.Identity != nil && rd.policy.IsOwn(text)
 	})
 	if rd.policy.Identity != nil && !own {
 		if c, found := rd.identity(r.Request); found {
@@ -181,7 +181,7 @@ func (rd *Reader) Read(r Request) (Credential, *refusal.Refusal) {
 func (rd *Reader) Known(r Request) (c Credential, found bool) {
 	own := false
 	rd.each(r, func(text string) {
-		own = own || token.IsOwn(text)
+		own = own || rd.policy.IsOwn(text)
 		if by, refused := rd.parse(text); refused == nil && (!found || c.IsForeign() && !by.IsForeign()) {
 			c, found = by, true
 		}
@@ -196,7 +196,7 @@ func (rd *Reader) Known(r Request) (c Credential, found bool) {
 
 // parse reads a token: one of the gate, or a foreign one.
 func (rd *Reader) parse(text string) (Credential, *refusal.Refusal) {
-	if hash, _, err := token.Parse(text); err == nil {
+	if hash, err := token.Parse(text); err == nil {
 		return Credential{Hash: hash}, nil
 	}
 	if !rd.policy.ForeignKeys || !token.IsForeign(text) {

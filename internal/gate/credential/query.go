@@ -19,7 +19,7 @@ func InQuery(query string) bool {
 		if spells(name, "accesstoken") || spells(name, "apikey") {
 			return true
 		}
-		if _, _, err := token.Parse(unescaped(value)); err == nil {
+		if _, err := token.Parse(unescaped(value)); err == nil {
 			return true
 		}
 	}
