@@ -19,6 +19,8 @@ import (
 	"go.uber.org/zap/buffer"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/term"
+
+	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 func init() { caddy.RegisterModule((*LogEncoder)(nil)) }
@@ -27,8 +29,9 @@ func init() { caddy.RegisterModule((*LogEncoder)(nil)) }
 // the time as text, but of a request only what proves it: its client, protocol,
 // method, host and path. It has no headers, neither of the request nor of the
 // answer, no environment of FastCGI, no query, and no long method, host or path,
-// which could fill the disk. A path ends with REDACTED where a token of the gate, or
-// the link of a portal or of a reset begins, however it is encoded.
+// which could fill the disk. A path ends with REDACTED where a token of a gate, or
+// the link of a portal or of a reset begins, however it is encoded. A token has any
+// word, "_", and 34 or more letters or digits; or it begins with tgk_ or tgl_.
 //
 //	format tollgate
 //
@@ -179,14 +182,18 @@ func unescape(text string) (decoded string, from []int) {
 	return string(out), from
 }
 
-// secrets are how secrets begin: tokens, and the links of a reset and a portal.
-var secrets = []string{"tgk_", "tgl_", "/reset/", "link="}
+// secrets are how the links of a reset and a portal begin.
+var secrets = []string{"/reset/", "link="}
 
 // findSecret returns where the first secret of a text begins, or -1.
 func findSecret(text string) int {
+	first := token.Find(text)
+	if first >= 0 {
+		text = text[:first]
+	}
 	for i := range len(text) {
 		switch text[i] {
-		case 't', 'T', '/', 'l', 'L':
+		case '/', 'l', 'L':
 			for _, s := range secrets {
 				if len(text)-i >= len(s) && strings.EqualFold(text[i:i+len(s)], s) {
 					return i
@@ -194,7 +201,7 @@ func findSecret(text string) int {
 			}
 		}
 	}
-	return -1
+	return first
 }
 
 // Interface guards.
