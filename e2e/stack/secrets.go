@@ -10,7 +10,7 @@ import (
 )
 
 // tokens recognises tokens.
-var tokens = regexp.MustCompile(`tg[kl]_[0-9A-Za-z]{49}`)
+var tokens = regexp.MustCompile(`[a-z0-9_]{2,}_[0-9A-Za-z]{49}`)
 
 // checkSecrets fails the test if the programs wrote a token, a secret or a
 // password to their logs, the access log, the audit log or the metrics.
