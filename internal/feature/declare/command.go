@@ -24,6 +24,7 @@ func newCommand(t *cli.Tool) *cobra.Command {
 		Example: "caddy tollgate key new --name ci",
 	}
 	name := c.Flags().String("name", "main", "The key's name, unique among the account's live keys")
+	word := (*token.Word)(c.Flags().String("token-prefix", "", "The option token_prefix of the configuration"))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cleaned := admin.CleanName(*name)
 		if !admin.ValidName(cleaned) || strings.ContainsAny(cleaned, "\"`\\{}#") {
@@ -32,7 +33,10 @@ func newCommand(t *cli.Tool) *cobra.Command {
 		if strings.Contains(cleaned, " ") { // one word of a Caddyfile
 			cleaned = `"` + cleaned + `"`
 		}
-		secret, err := token.New(token.Key, rand.Reader)
+		if err := word.Check(); err != nil {
+			return misuse.Errorf("invalid --token-prefix: %w", err)
+		}
+		secret, err := word.New(token.Key, rand.Reader)
 		if err != nil {
 			return err
 		}
