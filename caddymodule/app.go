@@ -81,8 +81,8 @@ type App struct {
 
 	policy.Config
 
-	// Accounts lists accounts that the configuration declares, with their keys.
-	// The store follows when the configuration is loaded. Default: none.
+	// Accounts lists accounts with their keys. Each load makes them so in the
+	// store. Default: none.
 	Accounts []declare.Account `json:"accounts,omitempty"`
 
 	// Errors is how refusals are written. With "json" (the default) the gate

@@ -73,7 +73,9 @@ func (a *App) older() (stays *App) {
 	defer apps.Unlock()
 	for _, other := range apps.list {
 		switch {
-		case other == a && a.tried:
+		case !a.tried:
+			return nil
+		case other == a:
 			return stays
 		case other.tried && other.stopped.Load() == nil && !other.ended.Load() && other.opener.Key() == a.opener.Key():
 			stays = other

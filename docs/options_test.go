@@ -28,6 +28,8 @@ var described = []struct{ folder, name, title string }{
 	{"../internal/policy", "EndpointConfig", "An element of `endpoints`"},
 	{"../internal/policy", "PlanConfig", "An element of `plans`"},
 	{"../internal/policy", "LimitConfig", "An element of `more_limits` of a plan"},
+	{"../internal/feature/declare", "Account", "An element of `accounts`"},
+	{"../internal/feature/declare", "Key", "An element of `keys` of an account"},
 	{"../internal/feature/event", "Webhook", "`webhook`"},
 	{"../caddymodule", "BadgerStore", "`store` with the module `badger`"},
 	{"../caddymodule/redis", "Store", "`store` with the module `redis`"},

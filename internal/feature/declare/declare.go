@@ -21,41 +21,36 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
-// Account is an account that the configuration declares. Nothing else changes its
-// plan, label and disabled, or deletes it. An account that is no longer declared
-// keeps its counts and its other keys.
+// Account is an account that the configuration declares: nothing else changes or
+// deletes it.
 type Account struct {
-	// ID is the account's id: 1 to 64 letters, digits and . _ @ -.
+	// ID has 1 to 64 letters, digits and . _ @ -.
 	ID string `json:"id"`
 
 	// Plan is the name of a plan of this configuration.
 	Plan string `json:"plan"`
 
-	// Label is a text for people, such as an e-mail address or a company
-	// name, at most 200 characters. Default: none.
+	// Label is a text for people, at most 200 characters. Default: none.
 	Label string `json:"label,omitempty"`
 
 	// Disabled refuses all tokens of the account. Default: off.
 	Disabled bool `json:"disabled,omitempty"`
 
-	// Keys lists keys of the account. It can have further ones, which the
-	// control API makes.
+	// Keys lists keys of the account. It can have others too.
 	Keys []Key `json:"keys,omitempty"`
 }
 
-// Key is a key that the configuration declares. A key that is no longer declared
-// is revoked.
+// Key is a key that the configuration declares.
 type Key struct {
 	// Name is 1 to 64 characters, unique among the account's live keys.
 	Name string `json:"name"`
 
-	// SHA256 is the SHA-256 of the token, as 64 hexadecimal digits. The command
-	// caddy tollgate key new makes a token and prints its hash. A token of
+	// SHA256 is the SHA-256 of the token, as 64 hexadecimal digits. A token of
 	// another system also needs foreign_keys.
 	SHA256 string `json:"sha256"`
 
-	// Abilities are what the key may do. Each is one of the plan. Default: all
-	// of the plan, also after the plan has changed.
+	// Abilities are what the key may do, of those of the plan. Default: all,
+	// also after the plan has changed.
 	Abilities []string `json:"abilities,omitempty"`
 }
 
