@@ -153,6 +153,16 @@ func TestKeyNew(t *testing.T) {
 		}
 		return nil
 	})
+	for want, args := range map[string][]string{
+		"business  active, declared ": {"account", "list"}, "…, declared ": {"key", "list", "shop"},
+	} {
+		if out := s.Tollgate(args...); !strings.Contains(out, want) {
+			t.Errorf("%v: got %s", args, out)
+		}
+	}
+	if _, err := s.Try("caddy", "", "tollgate", "account", "set", "shop", "--plan", "starter"); err == nil || !strings.Contains(err.Error(), "The configuration file declares this") {
+		t.Errorf("got %v", err)
+	}
 	sum := tokens.Foreign(key.Token)
 	s.Configure(declaring(t, plain, "account shop business {\n"+strings.ReplaceAll(key.Line, "sha256:"+hex.EncodeToString(sum[:]), key.Token)+"\n}\n"))
 	for name, load := range map[string]func() error{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -342,3 +343,47 @@ func TestTwoGates(t *testing.T) {
 }
 
 func TestScripts(t *testing.T) { clitest.Run(t, "testdata/script") }
+
+// TestMistakesInJSON are those that no Caddyfile has before package declare sees
+// them, and those of many keys.
+func TestMistakesInJSON(t *testing.T) {
+	t.Parallel()
+	many := acme()
+	for i := range store.MaxLiveKeys + 1 {
+		many.Keys = append(many.Keys, key(fmt.Sprint("key ", i), fmt.Sprint(i)))
+	}
+	for want, accounts := range map[string][]declare.Account{
+		"account acme: duplicate account":                                                 {acme(), acme()},
+		"account acme: 101 keys: an account has at most 100":                              {many},
+		"account acme: invalid label: use at most 200 characters, none of them invisible": {{ID: "acme", Plan: "free", Label: "a\nb"}},
+	} {
+		if _, err := declare.New(accounts, controltest.New(t).Policy()); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// TestNoStore: a load that cannot write fails, and the next one does the rest.
+func TestNoStore(t *testing.T) {
+	t.Parallel()
+	engine := &controltest.Steps{Engine: memstore.New()}
+	g := controltest.Over(t, engine)
+	full := errors.New("the disk is full")
+	for n := range 3 {
+		calls := 0
+		engine.Before = func(context.Context, []string) error {
+			if calls++; calls > n {
+				return full
+			}
+			return nil
+		}
+		if err := apply(g, acme(key("ci", "1"))); (n < 2) != errors.Is(err, full) {
+			t.Errorf("after %d changes: got %v", n, err)
+		}
+	}
+	engine.Before = nil
+	must(t, apply(g, acme(key("ci", "1"))))
+	if a := document(t, g); len(a.Keys) != 1 || !a.Declared {
+		t.Errorf("got %+v", a)
+	}
+}

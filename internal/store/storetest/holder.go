@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
@@ -189,4 +190,40 @@ func (s *suite) movedToken() {
 		s.must(s.store.RevokeKey(s.Context(), "acc_new", key.ID, s.now))
 		s.wantNoGrant("a revoked key", hash, s.now.Add(time.Hour))
 	}
+}
+
+// revivedKey: a revoked key can live again with its id, unless its token is a live
+// key of another account meanwhile.
+func (s *suite) revivedKey() {
+	s.account("acc_1", "acc_2")
+	key, other := s.newKey("acc_1", "ci"), s.newKey("acc_2", "ci")
+	hash := s.create(key)
+	revive := func() error {
+		return s.store.ChangeOne(s.Context(), s.now, key.Account, func(a *book.Account) error {
+			a.Find(key.ID).RevokedAt = time.Time{}
+			return nil
+		})
+	}
+	for _, restart := range []bool{false, true, false} {
+		s.must(s.store.RevokeKey(s.Context(), key.Account, key.ID, s.now))
+		s.wantNoGrant("a revoked key", hash, s.now)
+		if restart {
+			s.restart()
+		}
+		s.must(revive())
+		s.wantGrant(hash, key, "starter")
+		s.wantHolder("a revived key", hash, s.now, key.Account)
+		if restart {
+			s.restart()
+			s.wantGrant(hash, key, "starter")
+		}
+	}
+	s.must(s.store.RevokeKey(s.Context(), key.Account, key.ID, s.now))
+	s.must(s.store.CreateKey(s.Context(), other, hash))
+	s.wantError("reviving a key whose token moved", revive(), store.ErrTokenTaken)
+	s.wantGrant(hash, other, "starter")
+	s.must(s.store.RevokeKey(s.Context(), other.Account, other.ID, s.now))
+	s.must(revive())
+	s.restart()
+	s.wantGrant(hash, key, "starter")
 }
