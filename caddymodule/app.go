@@ -236,7 +236,15 @@ const errorsPass = "pass"
 func (a *App) check(written bool) (*policy.Policy, error) {
 	p, err := policy.New(a.Config)
 	errs := []error{a.checkSecrets(written), a.Webhook.Check(written), err}
-	a.declaration, err = declare.New(a.Accounts, p)
+	accounts := a.Accounts
+	switch is := func(d declare.Account) bool { return d.ID == policy.AnonymousAccount }; {
+	case p.Anonymous == nil || p.Anonymous.Plan == nil:
+	case slices.ContainsFunc(accounts, is):
+		errs = append(errs, mistake("account "+policy.AnonymousAccount, "duplicate account: the option anonymous declares it already"))
+	default:
+		accounts = append(slices.Clip(accounts), declare.Account{ID: policy.AnonymousAccount, Plan: p.Anonymous.Plan.Name})
+	}
+	a.declaration, err = declare.New(accounts, p)
 	errs = append(errs, err)
 	if !written || !strings.Contains(a.Site, "{") {
 		errs = append(errs, a.resolveSite())

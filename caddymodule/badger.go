@@ -94,7 +94,8 @@ func (b *BadgerStore) Open() (pool.Backend, error) {
 	}
 	attempts := login.NewMemory(time.Now, s)
 	err = attempts.Restore(context.Background())
-	return pool.Backend{Engine: s, Limiter: login.New(attempts), Close: s.Close}, err
+	closeAll := func() error { return errors.Join(attempts.Close(), s.Close()) }
+	return pool.Backend{Engine: s, Limiter: login.New(attempts), Close: closeAll}, err
 }
 
 // Restore implements pool.Opener.

@@ -50,6 +50,9 @@ import (
 //		token_basic [on|off]
 //		foreign_keys [on|off]
 //		identity <placeholder> [plan <plan>] [prefix <text>]
+//		anonymous <plan> {
+//			per_address <number> second|minute|hour|day|month
+//		}
 //		introspection_secret <secret>
 //		endpoint <name> <methods...>|* <paths...> {
 //			route <methods...>|* <paths...>
@@ -157,6 +160,7 @@ func (p *parser) options() error {
 		block.Once("webhook <url>", &name, func() error { return p.webhook(name) }),
 		block.Once("cors <origins...>", &texts, func() error { return p.cors(texts) }),
 		block.Once(identitySyntax, &texts, func() error { return p.identity(texts) }),
+		block.Once("anonymous <plan>", &name, func() error { return p.anonymous(name) }),
 		block.Often("guard <prefixes...>", &texts, func() error { return p.guard(texts) }),
 		block.Often("login <method> <path>", &method, &path, func() error { return p.login(method + " " + path) }),
 		block.Often("endpoint <name> <methods...>|* <paths...>", &name, &texts, func() error { return p.endpoint(name, texts) }),
@@ -250,6 +254,22 @@ func (p *parser) identity(args []string) error {
 		delete(fields, args[0])
 	}
 	return nil
+}
+
+func (p *parser) anonymous(plan string) error {
+	c := &policy.AnonymousConfig{Plan: plan}
+	p.app.Anonymous = c
+	var number, period string
+	return p.Block("anonymous ",
+		block.Often("per_address <number> <period>", &number, &period, func() error {
+			limit, err := strconv.ParseInt(number, 10, 64)
+			if err != nil {
+				return p.Errf("invalid number %q of per_address: use a whole number from 1 to 10^15", number)
+			}
+			c.PerAddress = append(c.PerAddress, policy.AddressLimit{Limit: limit, Period: period})
+			return p.Unique("anonymous "+period, "per_address", period)
+		}),
+	)
 }
 
 func (p *parser) login(pattern string) error {

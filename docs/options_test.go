@@ -25,6 +25,7 @@ var described = []struct{ folder, name, title string }{
 	{"../internal/policy", "LoginThrottle", "`login_throttle`"},
 	{"../internal/policy", "CORSConfig", "`cors`"},
 	{"../internal/policy", "IdentityConfig", "`identity`"},
+	{"../internal/policy", "AnonymousConfig", "`anonymous`"},
 	{"../internal/policy", "EndpointConfig", "An element of `endpoints`"},
 	{"../internal/policy", "PlanConfig", "An element of `plans`"},
 	{"../internal/policy", "LimitConfig", "An element of `more_limits` of a plan"},

@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/internal/gate/request"
+	"github.com/caddy-tollgate/tollgate/internal/login"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
@@ -74,6 +75,8 @@ type Mark struct {
 	refusal *refusal.Refusal
 	// reservation is that of the call until it is settled, or nil.
 	reservation *reservation
+	// address has the limits of the address, or is nil.
+	address *login.AddressCall
 }
 
 // Call returns the call that the gate has passed, or nil if it has not, or if

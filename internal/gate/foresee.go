@@ -15,6 +15,10 @@ import (
 type Foreseen struct {
 	// Route is the zero Route for an open path.
 	Route policy.Route
+	// Account and Plan are those of the call, if there is one. Anonymous tells
+	// that the request needs no credential.
+	Account, Plan string
+	Anonymous     bool
 	// Special tells that there are several ways to read the path.
 	Special bool
 	// Cost is what the call costs or reserves, 0 without a valid token.
@@ -36,6 +40,7 @@ type Foreseen struct {
 // reporter of the gate count.
 func (g *Gate) Foresee(r *http.Request, elements int64) Foreseen {
 	quiet := *g
+	quiet.foresees = true
 	quiet.bodyCost = func(*http.Request, *policy.Endpoint) (int64, *refusal.Refusal) { return max(1, elements), nil }
 	mark := g.Server.Mark(r)
 	d := quiet.route(r, mark.Target)
@@ -49,7 +54,7 @@ func (g *Gate) Foresee(r *http.Request, elements int64) Foreseen {
 	}
 	x := Foreseen{Route: d.Route, Special: d.Special != "", Passes: true}
 	if c := d.call; c != nil {
-		x.Cost = c.cost
+		x.Cost, x.Account, x.Plan, x.Anonymous = c.cost, c.grant.Account, c.grant.Plan, c.credential.IsAnonymous()
 		if c.plan != nil && len(c.limits) > 0 && (c.rooms != nil || c.readRooms() == nil) {
 			x.Limits, x.Rooms, x.At = c.limits, c.rooms, c.began
 		}

@@ -213,6 +213,7 @@ func (c *Call) entitle() (f *refusal.Refusal) {
 			}
 		}
 	}
+	c.addAddress()
 	if c.endpoint.Usage {
 		c.history, f = usageDays(c.request)
 	}
@@ -241,13 +242,7 @@ func (c *Call) price() *refusal.Refusal {
 // calls in progress have given room back since the store refused.
 func (c *Call) take() *refusal.Refusal {
 	call, rooms := c.storeCall(), c.newRooms()
-	var admitted bool
-	var err error
-	if c.endpoint.CostHeader == "" {
-		admitted, err = c.store.Take(c.request.Context(), call, c.limits, rooms)
-	} else {
-		admitted, err = c.reserve(call, rooms)
-	}
+	admitted, err := c.takeAll(call, rooms)
 	if err != nil {
 		// Nothing is given back: the call may not be counted.
 		c.rooms = nil

@@ -53,7 +53,9 @@ type world struct {
 	ended     []string // "account key"
 	requestID string
 	showsID   bool
-	reached   []store.Quota
+
+	limiterDown bool
+	reached     []store.Quota
 }
 
 // noon is later than the machine's clock: stores delete old calls by it.
@@ -127,7 +129,12 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	limiter := login.New(login.NewMemory(w.clock, w.db.Engine.(login.Journal)))
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return w.store, nil },
-		Limiter: func() (*login.Limiter, error) { return limiter, nil },
+		Limiter: func() (*login.Limiter, error) {
+			if w.limiterDown {
+				return nil, store.ErrUnavailable
+			}
+			return limiter, nil
+		},
 		Guesses: login.NewGuesses(), Reservations: w.reservations, Enrol: w.enrol,
 		Assertions: newSigner(t), Server: w, Reporter: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
 	})

@@ -26,7 +26,7 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 	case by.IsForeign():
 		grant, err = g.grantForeign(r, db, &by, d)
 	default:
-		if grant, err = by.Grant(r.Context(), db, d.began, false); errors.Is(err, store.ErrNotFound) && by.IsIdentity() {
+		if grant, err = by.Grant(r.Context(), db, d.began, false); errors.Is(err, store.ErrNotFound) && by.User != "" {
 			grant, err = g.enrol(r.Context(), db, &by, d.began)
 		}
 	}

@@ -35,7 +35,11 @@ func (c *Call) newRooms() []store.Room {
 // readRooms reads the rooms of the limits, and counts nothing.
 func (c *Call) readRooms() error {
 	rooms := c.newRooms()
-	if err := c.store.Rooms(c.request.Context(), c.storeCall(), c.limits, rooms); err != nil {
+	n := c.limitsOfStore()
+	if err := c.store.Rooms(c.request.Context(), c.storeCall(), c.limits[:n], rooms[:n]); err != nil {
+		return err
+	}
+	if _, err := c.askAddress(rooms[n:], true); err != nil {
 		return err
 	}
 	c.rooms = rooms
@@ -81,7 +85,7 @@ func (c *Call) span(period store.Period) *calendar.Span {
 func (c *Call) warn(rooms []store.Room, held []int64, refused int64) {
 	for i := range c.limits {
 		l := &c.limits[i]
-		if l.OfKey || l.Period.IsPace() {
+		if l.OfKey || l.OfAddress || l.Period.IsPace() {
 			continue
 		}
 		left := leftOf(rooms, held, i)
@@ -163,22 +167,27 @@ func (c *Call) longestRefusal(held []int64) *refusal.Refusal {
 	var longest store.Limit
 	var wait time.Duration
 	var reserved bool
+	var end time.Time
 	for i, limit := range c.limits {
 		if c.rooms[i].Remaining >= c.cost {
 			continue
 		}
 		var w time.Duration
 		onlyReserved := leftOf(c.rooms, held, i) >= c.cost
+		resets := c.span(limit.Period).End
 		if limit.Period.IsPace() {
 			w = limit.Wait(c.rooms[i], c.cost)
-		} else if w = c.span(limit.Period).End.Sub(c.began); onlyReserved {
+		} else if limit.OfAddress { // the clock of its cell can be ahead
+			w = c.rooms[i].Full
+			resets = c.mark.address.At.Add(w).In(resets.Location())
+		} else if w = resets.Sub(c.began); onlyReserved {
 			w = min(w, reservedWait)
 		}
 		if w > wait || w == wait && limit.Period > longest.Period {
-			longest, wait, reserved = limit, w, onlyReserved
+			longest, wait, reserved, end = limit, w, onlyReserved, resets
 		}
 	}
-	return refusal.Exceeded(longest, reserved, wait, c.span(longest.Period).End, c.rateLimitPolicy(), strings.Clone(c.rateLimit()))
+	return refusal.Exceeded(longest, reserved, wait, end, c.rateLimitPolicy(), strings.Clone(c.rateLimit()), c.credential.IsAnonymous(), c.gate.Policy.Docs)
 }
 
 // policyField is a RateLimit-Policy field. It changes with the length of
@@ -221,7 +230,7 @@ func (c *Call) rateLimit() string {
 	for i := range c.limits {
 		limit := &c.limits[i]
 		var full int64
-		if limit.Period.IsPace() {
+		if limit.Period.IsPace() || limit.OfAddress {
 			full = refusal.WholeSeconds(c.rooms[i].Full)
 		} else {
 			full = c.span(limit.Period).RetryAfter(c.began)

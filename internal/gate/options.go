@@ -141,6 +141,7 @@ type Gate struct {
 	bodyCost     func(*http.Request, *policy.Endpoint) (int64, *refusal.Refusal)
 	settling     *atomic.Int64   // settlements under way
 	reserves     bool            // an endpoint has a CostHeader
+	foresees     bool            // nothing is counted: see Foresee
 	entitlements [][]entitlement // by Plan.Index and Endpoint.Index; the last are those without a plan
 }
 

@@ -100,10 +100,10 @@ func (r *Reservations) forget(n *reservation) {
 }
 
 // reserve takes the cost of a call from its limits until it is settled.
-func (c *Call) reserve(call store.Call, rooms []store.Room) (admitted bool, err error) {
+func (c *Call) reserve(call store.Call, limits []store.Limit, rooms []store.Room) (admitted bool, err error) {
 	c.mark.reservation = c.gate.Reservations.begin(&call)
 	defer func() { c.gate.Reservations.decided(c.mark.reservation, admitted) }()
-	return c.store.Take(c.request.Context(), call, c.limits, rooms)
+	return c.store.Take(c.request.Context(), call, limits, rooms)
 }
 
 // takeReservation returns the reservation of a call that is settled once.
@@ -160,9 +160,9 @@ func (c *Call) held(rooms []store.Room, own *reservation) []int64 {
 }
 
 // canHold tells whether calls in progress can hold something of a limit of the
-// call. Paces are never given back.
+// call. Paces are never given back, and addresses have no reservations.
 func (c *Call) canHold(limit store.Limit) bool {
-	return !limit.Period.IsPace() && (limit.Endpoint == store.All || c.endpoint.CostHeader != "")
+	return !limit.Period.IsPace() && !limit.OfAddress && (limit.Endpoint == store.All || c.endpoint.CostHeader != "")
 }
 
 // addHeld adds a reservation to what is held of the limits that cover it.

@@ -134,6 +134,7 @@ func (g *Gate) settle(soon bool, do func(tried func())) {
 // settleInStore settles the call in the store. If the store fails for long, or
 // if it may have settled the call, what it took stays counted.
 func (c *Call) settleInStore(own *reservation, reserved store.Call, cost int64, tried func()) {
+	c.settleAddress(cost)
 	for n := range maxSettling {
 		done := cost == reserved.Cost || c.trySettling(reserved, cost, n == maxSettling-1)
 		if done {
@@ -160,7 +161,7 @@ func (c *Call) endReservation(own *reservation, call store.Call) {
 	}
 	call.Version, call.Until = 0, time.Time{} // the account may have changed
 	rooms := make([]store.Room, len(c.limits))
-	if err := c.store.Rooms(context.Background(), call, c.limits, rooms); err != nil {
+	if n := c.limitsOfStore(); c.store.Rooms(context.Background(), call, c.limits[:n], rooms[:n]) != nil {
 		return // the next call reports them
 	}
 	var next int64

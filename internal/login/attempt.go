@@ -172,48 +172,61 @@ const (
 var errContended = errors.New("too many concurrent attempts")
 
 // edit replaces a cell by what change makes of its state, unless that returns
-// false. If another attempt changes the cell first, change runs again.
+// false.
 func (a *Attempt) edit(ctx context.Context, v view, change func(state) bool) error {
+	contended, err := a.limiter.edit(ctx, v.key, v.cell, func(cell Cell) (Change, bool, error) {
+		now, err := a.view(v.key, cell)
+		if err != nil || !change(now.state) {
+			return Change{}, false, err
+		}
+		return now.change(), true, nil
+	})
+	a.contended = a.contended || contended
+	return err
+}
+
+// edit replaces a cell by what change makes of it, unless that returns false. If
+// something else changes the cell first, change runs again.
+func (l *Limiter) edit(ctx context.Context, key CellKey, cell Cell, change func(Cell) (Change, bool, error)) (contended bool, err error) {
 	for tries := range maxTries {
-		if !change(v.state) {
-			return nil
+		changed, wanted, err := change(cell)
+		if err != nil || !wanted || bytes.Equal(changed.Value, cell.Value) {
+			return contended, err
 		}
-		changed := v.change()
-		if bytes.Equal(changed.Value, v.cell.Value) {
-			return nil
-		}
-		cell, swapped, err := a.limiter.cells.Swap(ctx, v.key, v.cell, changed)
+		now, swapped, err := l.cells.Swap(ctx, key, cell, changed)
 		if err != nil {
-			return fmt.Errorf("writing login attempts: %w", err)
+			return contended, fmt.Errorf("writing login attempts: %w", err)
 		}
 		if swapped {
-			return nil
+			return contended, nil
 		}
-		a.contended = true
-		if tries < patience {
-			v, err = a.view(v.key, cell)
-		} else {
-			v, err = a.pause(ctx, v.key, tries-patience)
+		if contended, cell = true, now; tries < patience {
+			continue
 		}
-		if err != nil {
-			return err
+		if cell, err = l.pause(ctx, key, tries-patience); err != nil {
+			return contended, err
 		}
 	}
-	return errContended
+	return contended, errContended
 }
 
 // pause lets other attempts go first, and reads the cell again.
-func (a *Attempt) pause(ctx context.Context, key CellKey, tries int) (view, error) {
+func (l *Limiter) pause(ctx context.Context, key CellKey, tries int) (Cell, error) {
 	select {
 	case <-time.After(rand.N(min(maxPause, minPause<<min(tries, 6)))):
 	case <-ctx.Done():
-		return view{}, errContended
+		return Cell{}, errContended
 	}
-	views, err := a.read(ctx, key)
+	return l.read(ctx, key)
+}
+
+// read reads a cell.
+func (l *Limiter) read(ctx context.Context, key CellKey) (Cell, error) {
+	cells, err := l.cells.Read(ctx, key)
 	if err != nil {
-		return view{}, err
+		return Cell{}, fmt.Errorf("reading login attempts: %w", err)
 	}
-	return views[0], nil
+	return cells[0], nil
 }
 
 // Failed says that the password was wrong. The attempt counts as failed

@@ -36,6 +36,8 @@ const (
 	// AccountCell has the failures and the known clients of all spellings
 	// of an e-mail that count together.
 	AccountCell CellKind = 'e'
+	// AddressCell has what the calls of a client without an account have used.
+	AddressCell CellKind = 'a'
 )
 
 // CellKey names a cell.
@@ -86,5 +88,6 @@ const (
 	FreeClass                 // an account that has free failures left
 	WaitingClass              // an account that must wait after a failure
 	KnownClass                // an account with known clients
+	AddressClass              // the calls of a client without an account
 	classes
 )

@@ -47,7 +47,7 @@ func TestRestoreRefusesCorruptRows(t *testing.T) {
 			{"no cell", func(row *login.Row) { row.Value = row.Value[:rowHeader] }},
 			{"version only", func(row *login.Row) { row.Value = row.Value[:rowHeader+1] }},
 			{"newer version", func(row *login.Row) { row.Value[rowHeader]++ }},
-			{"unknown class", func(row *login.Row) { row.Value[0] = 4 }},
+			{"unknown class", func(row *login.Row) { row.Value[0] = 5 }},
 			{"huge size", func(row *login.Row) { row.Value[3] = 1 }},
 			{"expiry far off", func(row *login.Row) { row.Value[rowHeader-1] = 0x7f }},
 			{"negative expiry", func(row *login.Row) { row.Value[rowHeader-1] = 0xff }},

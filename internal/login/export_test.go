@@ -5,7 +5,7 @@ import "time"
 // NewSmallMemory returns a Memory with so many bytes for each class of cells.
 func NewSmallMemory(now func() time.Time, journal Journal, bytes int) *Memory {
 	m := NewMemory(now, journal)
-	m.rows.most = [classes]int{bytes, bytes, bytes, bytes}
+	m.rows.most = [classes]int{bytes, bytes, bytes, bytes, bytes}
 	return m
 }
 

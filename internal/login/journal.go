@@ -62,6 +62,8 @@ func decodeRow(key, value []byte) (row, error) {
 		_, err = newClientState(Limits{}, cell)
 	case AccountCell:
 		_, err = newAccountState(Limits{}, fingerprint{}, cell)
+	case AddressCell:
+		_, err = newAddressState(cell, &AddressCall{})
 	default:
 		err = fmt.Errorf("%w: unknown kind of cell %q", ErrCorrupt, key[:1])
 	}

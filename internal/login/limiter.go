@@ -17,7 +17,8 @@ const contendedWait = time.Second
 // Limiter limits login attempts per client and per account. It is safe for
 // concurrent use, and outlives configurations.
 type Limiter struct {
-	cells Cells
+	cells     Cells
+	addresses addressLocks
 	// The rest is for cells on a server.
 	timeout time.Duration // zero for none
 	outages *outage.Log
@@ -25,14 +26,14 @@ type Limiter struct {
 }
 
 // New returns a Limiter over cells in memory.
-func New(cells Cells) *Limiter { return &Limiter{cells: cells} }
+func New(cells Cells) *Limiter { return &Limiter{cells: cells, addresses: newAddressLocks()} }
 
 // NewShared returns a Limiter over the cells of a server. An attempt or
 // outcome waits at most timeout for the cells. While they do not answer, the
 // gate decides alone, with cells in its memory. outages logs when they do not
 // answer, and when they do again.
 func NewShared(cells Cells, timeout time.Duration, outages *outage.Log) *Limiter {
-	return &Limiter{cells, timeout, outages, New(NewMemory(time.Now, nil))}
+	return &Limiter{cells, newAddressLocks(), timeout, outages, New(NewMemory(time.Now, nil))}
 }
 
 // within limits the time of an attempt or outcome. A client that disconnects

@@ -75,17 +75,22 @@ func (r *rows) remove(one *row) {
 // trim deletes some expired cells, so that no caller pays for all, and then
 // evicts cells of each class that uses too much memory. It returns the evicted.
 func (r *rows) trim() (evicted []CellKey) {
-	for class := range r.queues {
-		for n := 0; r.queues[class].Len() > 0; n++ {
-			one := r.queues[class].Front().Value.(*row)
-			expired := one.expires <= r.now
-			if r.used[class] <= r.most[class] && !(expired && n < 4) {
-				break
-			}
-			r.remove(one)
-			if !expired {
-				evicted = append(evicted, one.key)
-			}
+	for class := range classes {
+		evicted = append(evicted, r.trimClass(class)...)
+	}
+	return evicted
+}
+
+func (r *rows) trimClass(class Class) (evicted []CellKey) {
+	for n := 0; r.queues[class].Len() > 0; n++ {
+		one := r.queues[class].Front().Value.(*row)
+		expired := one.expires <= r.now
+		if r.used[class] <= r.most[class] && !(expired && n < 4) {
+			break
+		}
+		r.remove(one)
+		if !expired {
+			evicted = append(evicted, one.key)
 		}
 	}
 	return evicted

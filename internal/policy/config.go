@@ -111,9 +111,12 @@ type Config struct {
 	// gate has authenticated. Default: none.
 	Identity *IdentityConfig `json:"identity,omitempty"`
 
+	// Anonymous admits calls without a key. Default: none.
+	Anonymous *AnonymousConfig `json:"anonymous,omitempty"`
+
 	// Docs is where the documentation of the API is: a URL, or a path of the
-	// same site such as "/docs". A refusal of an unknown path, and the page
-	// without a key, link to it. Default: none.
+	// same site such as "/docs". A refusal of an unknown path or of calls
+	// without a key, and the page without a key, link to it. Default: none.
 	Docs string `json:"docs,omitempty"`
 
 	// Refund decides which failed calls are refunded: "unreachable"

@@ -36,6 +36,8 @@ type IdentityConfig struct {
 	// A-Za-z0-9._@-, the account id is a readable part of them and a hash,
 	// and the id is the label of the account. Default: none.
 	Prefix string `json:"prefix,omitempty"`
+
+	anonymous bool // calls without a credential have the AnonymousAccount
 }
 
 var (
@@ -58,7 +60,7 @@ func (p *Policy) setIdentity(c *IdentityConfig) error {
 	if c == nil {
 		return nil
 	}
-	i := &IdentityConfig{c.Placeholder, cmp.Or(c.Plan, FreePlan), c.Prefix}
+	i := &IdentityConfig{Placeholder: c.Placeholder, Plan: cmp.Or(c.Plan, FreePlan), Prefix: c.Prefix}
 	var errs []error
 	switch {
 	case !placeholder.MatchString(i.Placeholder):
@@ -80,10 +82,10 @@ func (p *Policy) setIdentity(c *IdentityConfig) error {
 
 // Account returns the account id of a user. Two users never have the same
 // one: texts that are account ids stay as they are, except those that end like
-// a hash, and all others end with their hash.
+// a hash or have another meaning, and all others end with their hash.
 func (i *IdentityConfig) Account(user string) string {
 	text := i.Prefix + user
-	if contract.ValidAccount(text) && !hashed.MatchString(text) {
+	if contract.ValidAccount(text) && !hashed.MatchString(text) && !(i.anonymous && text == AnonymousAccount) {
 		return text
 	}
 	sum := sha256.Sum256([]byte(text))

@@ -21,12 +21,16 @@ func CheckLimit(l store.Limit) error {
 }
 
 // AppendLimitName appends the name of a limit in the RateLimit headers:
-// convert, convert-month, all-second, key-convert.
+// convert, convert-month, all-second, key-convert, address-minute.
 func AppendLimitName(b []byte, l *store.Limit) []byte {
 	if l.OfKey {
 		b = append(b, "key-"...)
 	}
-	b = append(b, l.Endpoint...)
+	if l.OfAddress {
+		b = append(b, addressName...)
+	} else {
+		b = append(b, l.Endpoint...)
+	}
 	if l.Period != store.Day {
 		b = append(append(b, '-'), l.Period.String()...)
 	}

@@ -70,6 +70,8 @@ type Policy struct {
 	Words []token.Word
 	// Identity is nil if all calls need a token.
 	Identity *IdentityConfig
+	// Anonymous is nil if all calls need a credential.
+	Anonymous *Anonymous
 	// Docs is where the documentation of the API is, or "".
 	Docs string
 
@@ -97,12 +99,13 @@ func New(c Config) (*Policy, error) {
 		Warn:     slices.Sorted(slices.Values(c.Warn)), TokenBasic: c.TokenBasic, ForeignKeys: c.ForeignKeys, Docs: c.Docs,
 		plans: make(map[string]*Plan), limitNames: make(map[string]string), subjects: make(map[string]string),
 	}
+	p.reserveAddressNames(c.Anonymous)
 	var err error
 	p.CORS, err = newCORS(c.CORS)
 	err = errors.Join(
 		p.setCalendar(c), p.setGuard(c), p.setLimits(c), p.addLogins(c), p.reserveLimitNames(store.All), p.addEndpoints(c), p.setNames(c), err, p.setTokenHeader(c.TokenHeader), checkDocs(c.Docs),
 	)
-	return p, errors.Join(err, p.addPlans(c), p.setWords(c), p.setIdentity(c.Identity))
+	return p, errors.Join(err, p.addPlans(c), p.setWords(c), p.setIdentity(c.Identity), p.setAnonymous(c.Anonymous))
 }
 
 // checkDocs refuses an address that cannot be in the header Link.

@@ -14,8 +14,8 @@ import (
 // the capacity and what is refilled meanwhile. A level is at most a period in
 // the future, so a bucket keeps its share when Max changes.
 type Bucket struct {
-	full time.Duration // an instant of the store's clock
-	part uint64        // and part/Max of a nanosecond
+	Full time.Duration // an instant of the store's clock
+	Part uint64        // and Part/Max of a nanosecond
 }
 
 // Room returns what a pace still admits at an instant of the store's clock.
@@ -47,11 +47,21 @@ func (l Limit) RoomOf(debt, part uint64, unit time.Duration) Room {
 func (b *Bucket) Take(limit Limit, now time.Duration, cost int64) {
 	debt, part := b.debt(limit, now)
 	more, morePart := limit.CostTime(cost, time.Nanosecond)
-	b.full, b.part = now+debt+time.Duration(more), part+morePart
-	if b.part >= uint64(limit.Max) {
-		b.full++
-		b.part -= uint64(limit.Max)
+	b.Full, b.Part = now+debt+time.Duration(more), part+morePart
+	if b.Part >= uint64(limit.Max) {
+		b.Full++
+		b.Part -= uint64(limit.Max)
 	}
+}
+
+// GiveBack gives back what Take took, if the bucket was not full since.
+func (b *Bucket) GiveBack(limit Limit, cost int64) {
+	less, lessPart := limit.CostTime(cost, time.Nanosecond)
+	if b.Part < lessPart {
+		b.Full--
+		b.Part += uint64(limit.Max)
+	}
+	b.Full, b.Part = b.Full-time.Duration(less), b.Part-lessPart
 }
 
 // debt returns the time until the bucket is full, and the part of another
@@ -60,10 +70,10 @@ func (b Bucket) debt(limit Limit, now time.Duration) (time.Duration, uint64) {
 	switch {
 	case b.IsFull(now):
 		return 0, 0
-	case b.part >= uint64(limit.Max): // of a greater Max before
-		return b.full - now + 1, 0
+	case b.Part >= uint64(limit.Max): // of a greater Max before
+		return b.Full - now + 1, 0
 	}
-	return b.full - now, b.part
+	return b.Full - now, b.Part
 }
 
 func roundUp(d time.Duration, part uint64) time.Duration {
@@ -74,7 +84,7 @@ func roundUp(d time.Duration, part uint64) time.Duration {
 }
 
 // IsFull tells whether the bucket is full at an instant.
-func (b Bucket) IsFull(now time.Duration) bool { return b.full < now || b == Bucket{} }
+func (b Bucket) IsFull(now time.Duration) bool { return b.Full < now || b == Bucket{} }
 
 // Wait returns the time after which a pace with this room admits a cost if
 // nothing else is taken meanwhile. The cost is at most Max.

@@ -28,6 +28,8 @@ type Limit struct {
 	Max int64 `cbor:"3,keyasint" json:"limit"`
 	// OfKey makes the limit cover the calls of the call's Key only.
 	OfKey bool `cbor:"4,keyasint,omitempty" json:"of_key,omitempty"`
+	// OfAddress is for login.AddressCall: stores have no such limits.
+	OfAddress bool `cbor:"-" json:"-"`
 }
 
 // Same tells whether two limits have the same endpoint and period.

@@ -41,7 +41,7 @@ type ExplainedLimit struct {
 	Endpoint  string     `json:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
 	Period    string     `json:"period" enum:"second,minute,hour,day,month"`
 	Limit     int64      `json:"limit"`
-	Of        string     `json:"of" enum:"account,key" doc:"Whose limit it is."`
+	Of        string     `json:"of" enum:"account,key,address" doc:"Whose limit it is."`
 	Used      *int64     `json:"used" doc:"What is counted in this period; null for a pace."`
 	Remaining int64      `json:"remaining" doc:"What the limit still admits now."`
 	ResetsAt  *time.Time `json:"resets_at" doc:"When the period ends; null for a pace, which is refilled evenly."`

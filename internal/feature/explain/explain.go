@@ -60,7 +60,7 @@ func Explain(ctx context.Context, o gate.Options, q Question) (api.Explanation, 
 	x := api.Explanation{
 		Request: api.ExplainedRequest{Method: q.Method, Target: q.Target}, Mode: string(o.Policy.Mode), Steps: steps(&q, &d), Passes: d.Passes,
 	}
-	if q.Account != nil {
+	if x.Account, x.Plan = d.Account, d.Plan; q.Account != nil {
 		x.Account, x.Plan = q.Account.ID, q.Account.Plan
 	}
 	if q.Key != nil {
@@ -107,9 +107,14 @@ func steps(q *Question, d *gate.Foreseen) []api.ExplainedStep {
 		pass += " An open path needs no token."
 	default:
 		passed("route", "The endpoint "+e.Name+".")
-		passed("token", "The key is live, and the account is not disabled.")
-		passed("address", addressMessage(q))
-		passed("entitlement", "The plan has the endpoint, and the key has the ability "+e.Ability+".")
+		if d.Anonymous {
+			passed("token", "The endpoint needs no key: the call is one of the account "+d.Account+", and of the address of the client.")
+			passed("entitlement", "The plan has the endpoint.")
+		} else {
+			passed("token", "The key is live, and the account is not disabled.")
+			passed("address", addressMessage(q))
+			passed("entitlement", "The plan has the endpoint, and the key has the ability "+e.Ability+".")
+		}
 		cost := "The call costs " + strconv.FormatInt(d.Cost, 10) + "."
 		if e.CostHeader != "" {
 			cost = "The call reserves " + strconv.FormatInt(d.Cost, 10) + ". The header " + e.CostHeader + " of the answer tells what it costs."
@@ -168,12 +173,15 @@ func limits(ctx context.Context, s *silent, d *gate.Foreseen) ([]api.ExplainedLi
 	if len(d.Limits) == 0 {
 		return shown, nil
 	}
-	used, err := usage.Limits(ctx, s.policy, s.Store, usage.Query{Account: s.question.Account.ID, Key: s.question.Key, Now: d.At}, d.Limits)
+	used, err := usage.Limits(ctx, s.policy, s.Store, usage.Query{Account: d.Account, Key: s.question.Key, Now: d.At}, d.Limits)
 	if err != nil {
 		return nil, err
 	}
 	for i, limit := range d.Limits {
 		remaining := d.Rooms[i].Remaining
+		if limit.OfAddress && used[i].Used != nil {
+			*used[i].Used = limit.Max - remaining
+		}
 		shown[i] = api.ExplainedLimit{
 			Endpoint: limit.Endpoint, Period: limit.Period.String(), Limit: limit.Max, Of: refusal.Of(limit),
 			Used: used[i].Used, Remaining: remaining, ResetsAt: used[i].ResetsAt, Refuses: remaining < d.Cost,

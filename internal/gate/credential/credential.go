@@ -25,7 +25,7 @@ type Credential struct {
 	// Whole is the hash of the whole text of a foreign token, and nil for
 	// others. Hash differs if the token has a prefix.
 	Whole *token.Hash
-	// User and Account are those of an identity.
+	// User and Account are those of an identity; without a credential, only Account.
 	User, Account string
 }
 
@@ -167,6 +167,8 @@ func (rd *Reader) Read(r Request) (Credential, *refusal.Refusal) {
 	switch {
 	case n > 1:
 		return Credential{}, refusal.ManyTokens
+	case n == 0 && rd.admitsAnonymous(r):
+		return anonymous, nil
 	case first == "" && len(r.Facts.Authorization) > 0:
 		return Credential{}, refusal.NoBearer
 	case first == "":

@@ -12,17 +12,25 @@ import (
 // Exceeded refuses a call that a limit does not admit, or would if calls in
 // progress give nothing back of what they have reserved. The client has to wait
 // that long; end is the end of a day or a month. policy and rest are the fields
-// RateLimit-Policy and RateLimit.
-func Exceeded(l store.Limit, reserved bool, wait time.Duration, end time.Time, policy, rest string) *Refusal {
+// RateLimit-Policy and RateLimit. A call without a key learns about keys, and where
+// docs, the address of the documentation or "", are.
+func Exceeded(l store.Limit, reserved bool, wait time.Duration, end time.Time, policy, rest string, anonymous bool, docs string) *Refusal {
 	f := &Refusal{
 		Status: http.StatusTooManyRequests, RetryAfter: max(1, WholeSeconds(wait)),
-		notice: "The limit" + ofKey(l) + " is " + inCalls(l) + ".",
+		notice: "The limit" + ofWhat(l) + " is " + inCalls(l) + ".",
 		// Clients that sleep through any Retry-After would sleep for hours.
 		fields: []field{{"Ratelimit-Policy", policy}, {"Ratelimit", rest}, {"X-Should-Retry", strconv.FormatBool(l.Period.IsPace() || reserved)}},
 	}
+	offer := ""
+	if anonymous {
+		if offer = " Calls with an API key have limits of their own."; docs != "" {
+			offer += " The documentation of the API is at " + docs + "."
+			f.docs, f.fields = docs, append(f.fields, docsLink(docs))
+		}
+	}
 	if l.Period.IsPace() {
 		f.Code, f.Outcome, f.heading = "rate_limited", outcome.RateLimited, "Too many calls"
-		f.Message = "Too many calls" + ofKey(l) + ": at most " + inCalls(l) + ". Try again " + inWords(f.RetryAfter) + "."
+		f.Message = "Too many calls" + ofWhat(l) + ": at most " + inCalls(l) + ". Try again " + inWords(f.RetryAfter) + "." + offer
 		return complete(f, members(l))
 	}
 	adjective, at := "Daily", clock(end)
@@ -33,12 +41,12 @@ func Exceeded(l store.Limit, reserved bool, wait time.Duration, end time.Time, p
 	resets := end.Format(time.RFC3339)
 	if reserved {
 		f.Code, f.Outcome, f.heading = "quota_reserved", outcome.Reserved, "Too many calls in progress"
-		f.Message = "Calls in progress have reserved what is left of the limit" + ofKey(l) + ": " + inCalls(l) + ". Try again " + inWords(f.RetryAfter) + "."
+		f.Message = "Calls in progress have reserved what is left of the limit" + ofWhat(l) + ": " + inCalls(l) + ". Try again " + inWords(f.RetryAfter) + "." + offer
 		return complete(f, members(l)+`,"resets_at":"`+resets+`"`)
 	}
 	f.reset = at
 	f.Code, f.Outcome, f.heading = "quota_exceeded", outcome.Exhausted, adjective+" limit reached"
-	f.Message = adjective + " API limit" + ofKey(l) + " exceeded: " + inCalls(l) + ". It resets at " + resets + "."
+	f.Message = adjective + " API limit" + ofWhat(l) + " exceeded: " + inCalls(l) + ". It resets at " + resets + "." + offer
 	return complete(f, members(l)+`,"resets_at":"`+resets+`"`)
 }
 
@@ -48,7 +56,7 @@ func CostAbove(l store.Limit, takes string, cost int64) *Refusal {
 	text := strconv.FormatInt(cost, 10)
 	return complete(&Refusal{
 		Status: http.StatusForbidden, Code: "cost_above_limit", Outcome: outcome.NotEntitled,
-		Message: "The call " + takes + " " + text + " and can never be admitted: the limit" + ofKey(l) + " is " + inCalls(l) + ".",
+		Message: "The call " + takes + " " + text + " and can never be admitted: the limit" + ofWhat(l) + " is " + inCalls(l) + ".",
 	}, members(l)+`,"cost":`+text)
 }
 
@@ -58,17 +66,20 @@ func members(l store.Limit) string {
 	return `,"endpoint":"` + l.Endpoint + `","period":"` + l.Period.String() + `","limit":` + strconv.FormatInt(l.Max, 10) + `,"of":"` + Of(l) + `"`
 }
 
-// Of returns what a limit is of: "account" or "key".
+// Of returns what a limit is of: "account", "key" or "address".
 func Of(l store.Limit) string {
-	if l.OfKey {
+	switch {
+	case l.OfKey:
 		return "key"
+	case l.OfAddress:
+		return "address"
 	}
 	return "account"
 }
 
-func ofKey(l store.Limit) string {
-	if l.OfKey {
-		return " of this key"
+func ofWhat(l store.Limit) string {
+	if l.OfKey || l.OfAddress {
+		return " of this " + Of(l)
 	}
 	return ""
 }

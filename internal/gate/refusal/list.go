@@ -82,10 +82,12 @@ func NotFound(docs string) *Refusal {
 		return fixed(http.StatusNotFound, "not_found", message, outcome.NotFound)
 	}
 	f := fixed(http.StatusNotFound, "not_found", message+" The documentation of the API is at "+docs+".", outcome.NotFound,
-		field{"Link", "<" + docs + `>; rel="service-doc"`})
+		docsLink(docs))
 	f.notice, f.docs = message, docs
 	return f
 }
+
+func docsLink(docs string) field { return field{"Link", "<" + docs + `>; rel="service-doc"`} }
 
 // MethodNotAllowed refuses a method at a path that has others.
 func MethodNotAllowed(allow string) *Refusal {

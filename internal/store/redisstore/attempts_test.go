@@ -16,9 +16,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/login"
 	"github.com/caddy-tollgate/tollgate/internal/login/logintest"
 	"github.com/caddy-tollgate/tollgate/internal/outage"
+	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/redisstore"
 	"github.com/caddy-tollgate/tollgate/internal/store/redisstore/redistest"
 )
@@ -101,12 +103,12 @@ func (g *sharedGates) refuse(address, email string, most time.Duration) {
 	}
 }
 
-var keyName = regexp.MustCompile(`^tollgate:[ce]:\{[0-9A-Za-z_-]{22}\}$`)
+var keyName = regexp.MustCompile(`^tollgate:[ace]:\{[0-9A-Za-z_-]{22}\}$`)
 
 // checkKeys checks that each key has a hashed name and expires.
 func checkKeys(t testing.TB, server *redistest.Server, want int) {
 	t.Helper()
-	keys := keysOf(t, server, "tollgate:[ce]:*")
+	keys := keysOf(t, server, "tollgate:[ace]:*")
 	if len(keys) != want {
 		t.Errorf("got the keys %q, want %d", keys, want)
 	}
@@ -134,11 +136,21 @@ func TestAttemptsParallelGuesses(t *testing.T) {
 
 func TestAttemptsAgainstModel(t *testing.T) {
 	t.Parallel()
+	logintest.CheckModel(t, clocked(t))
+}
+
+func TestAddressesAgainstModel(t *testing.T) {
+	t.Parallel()
+	logintest.CheckAddresses(t, clocked(t))
+}
+
+// clocked returns gates of a server, whose clock the test sets.
+func clocked(t *testing.T) func(t *rapid.T) logintest.Setup {
 	server := redistest.Start(t)
 	o := redisstore.Options{URL: server.URL()}
 	cells := []*logintest.Clock{{Cells: openStore(t, o).redis.Attempts()}, {Cells: openStore(t, o).redis.Attempts()}}
 	outages := outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "test")
-	logintest.CheckModel(t, func(t *rapid.T) logintest.Setup {
+	return func(t *rapid.T) logintest.Setup {
 		if _, err := server.Do("FLUSHALL"); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +167,37 @@ func TestAttemptsAgainstModel(t *testing.T) {
 			},
 			StepsBack: true,
 		}
-	})
+	}
+}
+
+// Threat: an address calls three gates over 64 connections. Expected: it has its
+// limit once, and its key ends with the day.
+func TestAddressIsExact(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	g := openGates(t, server.URL(), 10*time.Second)
+	limits := []store.Limit{{Endpoint: store.All, Period: store.Day, Max: 40, OfAddress: true}, {Endpoint: store.All, Period: store.Hour, Max: 50, OfAddress: true}}
+	var admitted atomic.Int64
+	var group sync.WaitGroup
+	for i := range 64 {
+		group.Go(func() {
+			for range 3 {
+				c := &login.AddressCall{Client: login.ClientOf("192.0.2.1"), Calendar: calendar.In(time.UTC), Limits: limits, Cost: 1}
+				ok, err := g.gates[i%len(g.gates)].Take(t.Context(), c, make([]store.Room, 2), false)
+				if err != nil {
+					t.Error(err)
+				}
+				if ok {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got := admitted.Load(); got != 40 {
+		t.Errorf("admitted %d calls, want 40", got)
+	}
+	checkKeys(t, server, 1)
 }
 
 // Servers that stall or refuse changes do not decide: each gate decides alone, and

@@ -25,6 +25,7 @@
 //	P:n:<id of a key>        the same for the id of a key
 //	P:s:{<name>}:i, n, x     the rows of another space
 //	P:c:{…}, P:e:{…}         login attempts of a client, of an e-mail
+//	P:a:{…}                  calls of a client without an account
 //	P:keys                   sorted set: ids of live keys by expiry, for Totals
 //	P:pending                sorted set: accounts and changes that may have
 //	                         entries in P:{A}:o, by time

@@ -92,6 +92,16 @@ func TestMemory(t *testing.T) {
 	got["a client that tried to log in, for a minute"] = size("tollgate:c:*", 10)
 	got["an e-mail with 10 failed logins, for 12 hours"] = size("tollgate:e:*", 1)
 
+	for n := range 10 {
+		c := &login.AddressCall{
+			Client: login.ClientOf(fmt.Sprint("203.0.113.", n)), Calendar: calendar.In(time.UTC), Cost: 1,
+			Limits: []store.Limit{{Endpoint: store.All, Period: store.Day, Max: 100}, {Endpoint: store.All, Period: store.Minute, Max: 10}},
+		}
+		_, err := limiter.Take(t.Context(), c, make([]store.Room, 2), false)
+		check(t, err)
+	}
+	got["an address without a key, for a day or month"] = size("tollgate:a:*", 10)
+
 	page, err := os.ReadFile("../../../docs/scaling.md")
 	check(t, err)
 	stated := map[string]int64{}

@@ -1,0 +1,80 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"github.com/caddy-tollgate/tollgate/internal/login"
+	"github.com/caddy-tollgate/tollgate/internal/store"
+)
+
+// A call without a credential is one of the account policy.AnonymousAccount, and
+// of its address. The store has the limits of the account. The login limiter has
+// those of the address, which are the last of the limits of the call.
+
+// addAddress adds the limits of the address to those of a call without a credential.
+func (c *Call) addAddress() {
+	if !c.credential.IsAnonymous() {
+		return
+	}
+	limits := c.gate.Policy.Anonymous.Limits
+	c.planOnly = false // a refusal offers a key
+	if len(limits) > 0 {
+		c.limits = slices.Concat(c.limits, limits)
+		c.mark.address = &login.AddressCall{Client: login.ClientOf(c.mark.Client), Calendar: c.gate.Policy.Calendar, Limits: limits}
+	}
+}
+
+// limitsOfStore returns how many of the limits the store has.
+func (c *Call) limitsOfStore() int {
+	if c.mark.address == nil {
+		return len(c.limits)
+	}
+	return len(c.limits) - len(c.mark.address.Limits)
+}
+
+// takeAll takes the cost from all limits. The address is first: it needs no durable
+// write. If the store refuses or fails, the address gets it back.
+func (c *Call) takeAll(call store.Call, rooms []store.Room) (admitted bool, err error) {
+	n, peek := c.limitsOfStore(), c.gate.foresees
+	limits, own, ofAddress := c.limits[:n], rooms[:n], rooms[n:]
+	if admitted, err = c.askAddress(ofAddress, peek); err != nil {
+		return false, err
+	} else if !admitted {
+		return false, c.store.Rooms(c.request.Context(), call, limits, own)
+	}
+	if c.endpoint.CostHeader == "" {
+		admitted, err = c.store.Take(c.request.Context(), call, limits, own)
+	} else {
+		admitted, err = c.reserve(call, limits, own)
+	}
+	if c.mark.address != nil && !peek && (!admitted || err != nil) {
+		err = errors.Join(err, c.mark.address.Undo(c.request.Context(), ofAddress))
+	}
+	return admitted, err
+}
+
+// askAddress takes the cost from the limits of the address, unless peek is set.
+func (c *Call) askAddress(rooms []store.Room, peek bool) (admitted bool, err error) {
+	if c.mark.address == nil {
+		return true, nil
+	}
+	limiter, err := c.gate.Limiter()
+	if err != nil {
+		return false, err
+	}
+	c.mark.address.Cost = c.cost
+	return limiter.Take(c.request.Context(), c.mark.address, rooms, peek)
+}
+
+// settleAddress settles the call in the limits of the address. If that fails, what
+// it took stays counted.
+func (c *Call) settleAddress(cost int64) {
+	if a := c.mark.address; a != nil && a.Cost != cost {
+		if err := a.Settle(context.Background(), cost); err != nil {
+			logFailure(c.gate.outages.settle, err, append(c.logAttrs(), slog.Int64("cost", cost))...)
+		}
+	}
+}

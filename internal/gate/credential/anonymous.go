@@ -1,0 +1,19 @@
+package credential
+
+import (
+	"github.com/caddy-tollgate/tollgate/internal/gate/request"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/token"
+)
+
+// anonymous is what a request without a credential has.
+var anonymous = Credential{Hash: token.OfAccount(policy.AnonymousAccount), Account: policy.AnonymousAccount}
+
+// IsAnonymous tells whether the request has no credential.
+func (c *Credential) IsAnonymous() bool { return c.Account != "" && c.User == "" }
+
+// admitsAnonymous tells whether an endpoint needs no credential. A token in a place
+// where the endpoint takes none is still a credential.
+func (rd *Reader) admitsAnonymous(r Request) bool {
+	return rd.policy.Anonymous != nil && rd.policy.Anonymous.Plan.Lists(r.Endpoint) && !hasToken(r.Header[request.ProtocolHeader])
+}
