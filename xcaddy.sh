@@ -83,13 +83,15 @@ package() {
 	dist/upstream manpage dist/man
 	changelog >dist/changelog
 	gzip -9n dist/changelog dist/man/*
-	sed 's|{env.TOLLGATE_SECRET}|{file./etc/tollgate/secret}|; s|{$TOLLGATE_DATA:./data}/log|/var/log/tollgate|' Caddyfile >dist/Caddyfile
+	sed 's|{env.TOLLGATE_SECRET}|{file./etc/tollgate/secret}|' Caddyfile >dist/Caddyfile
+	sed 's|{$TOLLGATE_DATA:./data}/log|/var/log/tollgate|' log.caddyfile >dist/log.caddyfile
 	go tool -modfile=tools/nfpm/go.mod nfpm package --config packaging/nfpm.yaml --packager deb --target dist/ >dist/build.log
 	cp packaging/Containerfile dist/caddy dist/container
-	sed 's|{$TOLLGATE_DATA:./data}/log|/log|' examples/one-process.Caddyfile | cat - packaging/health.Caddyfile >dist/container/Caddyfile
+	sed 's|import ../|import |' examples/one-process.Caddyfile | cat - packaging/health.Caddyfile >dist/container/Caddyfile
+	sed 's|{$TOLLGATE_DATA:./data}/log|/log|' log.caddyfile >dist/container/log.caddyfile
 	mv dist/caddy "dist/tollgate-caddy_${VERSION}_linux_$GOARCH"
 	mv dist/upstream "dist/tollgate-upstream_${VERSION}_linux_$GOARCH"
-	rm -r dist/Caddyfile dist/build.log dist/changelog.gz dist/man
+	rm -r dist/Caddyfile dist/log.caddyfile dist/build.log dist/changelog.gz dist/man
 	(cd dist && sha256sum tollgate* >SHA256SUMS && cat SHA256SUMS)
 }
 

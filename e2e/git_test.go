@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,15 +14,10 @@ import (
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-// snippet is the access log of the shipped Caddyfile.
-var snippet = regexp.MustCompile(`(?ms)^\(access_log\) \{\n.*?^\}\n`)
-
-// exampleWithLog returns an example with that access log.
+// exampleWithLog returns an example with the shipped access log.
 func exampleWithLog(t *testing.T, name string) string {
 	t.Helper()
-	log := "\n" + snippet.FindString(stack.Shipped(t))
-	return strings.NewReplacer("\n{$", log+"\n{$", "\n\ttollgate\n", "\n\timport access_log\n\ttollgate\n").Replace(
-		read(t, filepath.Join(stack.Root(), "examples", name)))
+	return strings.ReplaceAll(read(t, filepath.Join(stack.Root(), "examples", name)), "\n\ttollgate\n", "\n\timport "+stack.ShippedLog()+"\n\ttollgate\n")
 }
 
 // TestGit runs the example of git repositories with git itself: clone and push

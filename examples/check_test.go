@@ -35,7 +35,8 @@ func TestCheckShipped(t *testing.T) {
 				t.Errorf("the accounts need only %+v", census)
 			}
 			packaged := filepath.Join(dir, "Caddyfile") // as xcaddy.sh package writes it
-			must(t, os.WriteFile(packaged, []byte(strings.ReplaceAll(read(t, file), "{env.TOLLGATE_SECRET}", "{file./etc/tollgate/secret}")), 0o600))
+			must(t, os.WriteFile(filepath.Join(dir, "log.caddyfile"), []byte(read(t, "../log.caddyfile")), 0o600))
+			must(t, os.WriteFile(packaged, []byte(strings.NewReplacer("{env.TOLLGATE_SECRET}", "{file./etc/tollgate/secret}", "import ../", "import ").Replace(read(t, file))), 0o600))
 			for _, path := range []string{file, packaged} {
 				var out strings.Builder
 				command := &cobra.Command{Use: "tollgate", SilenceUsage: true}

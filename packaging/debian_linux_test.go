@@ -67,7 +67,7 @@ func TestDebian(t *testing.T) {
 	}
 
 	r.dpkg(t, "--remove", "tollgate")
-	kept := []string{"/etc/tollgate", "/etc/tollgate/Caddyfile", "/etc/tollgate/secret", "/etc/tollgate/tollgate.env"}
+	kept := []string{"/etc/tollgate", "/etc/tollgate/Caddyfile", "/etc/tollgate/log.caddyfile", "/etc/tollgate/secret", "/etc/tollgate/tollgate.env"}
 	if remains := r.remains(t, before); !slices.Equal(remains, kept) {
 		t.Errorf("beside the data, %q remain after remove, want %q", remains, kept)
 	}

@@ -82,15 +82,18 @@ func Root() string {
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
+// ShippedLog is the file of the access log that the shipped Caddyfile imports.
+func ShippedLog() string { return filepath.Join(Root(), "log.caddyfile") }
+
 // Shipped returns the shipped Caddyfile, with each old string replaced by the
-// new string after it. Every old string must occur.
+// new string after it. Every old string must occur. It works in any directory.
 func Shipped(t testing.TB, oldnew ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(Root(), "Caddyfile"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(data)
+	text := strings.ReplaceAll(string(data), "import log.caddyfile", "import "+ShippedLog())
 	for i := 0; i < len(oldnew); i += 2 {
 		if !strings.Contains(text, oldnew[i]) {
 			t.Fatalf("the Caddyfile has no %q", oldnew[i])

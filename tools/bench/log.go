@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // measureLog compares gates with and without the access log of the shipped
@@ -42,17 +40,8 @@ func measureLog(ctx context.Context, b *bench) ([]row, error) {
 	}, nil
 }
 
-// shippedLog returns the directives of the snippet access_log.
+// shippedLog returns the directives of the access log.
 func (b *bench) shippedLog() (string, error) {
-	file := filepath.Join(filepath.Dir(b.caddy), "..", "Caddyfile")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	_, rest, found := strings.Cut(string(text), "\n(access_log) {")
-	log, _, ends := strings.Cut(rest, "\n}\n")
-	if !found || !ends {
-		return "", fmt.Errorf("%s has no snippet access_log", file)
-	}
-	return log, nil
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(b.caddy), "..", "log.caddyfile"))
+	return "\n" + string(text), err
 }
