@@ -12,9 +12,10 @@ import (
 
 func init() { caddy.RegisterModule((*Admin)(nil)) }
 
-// Admin serves the control API below /tollgate/ on Caddy's admin endpoint,
-// for the command caddy tollgate. It requires no secret: a client of the
-// admin endpoint can replace the whole configuration anyway.
+// Admin manages API keys, accounts, quotas and usage for the command caddy
+// tollgate, on Caddy's admin endpoint. It is the control API below /tollgate/
+// without a secret: a client of the admin endpoint can replace the whole
+// configuration anyway.
 type Admin struct{}
 
 // CaddyModule returns the Caddy module information.

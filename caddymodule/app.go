@@ -44,8 +44,9 @@ func init() {
 	site.SetOtherHosts()
 }
 
-// App is the configuration of the gate. The handlers tollgate and
-// tollgate_control and the admin endpoint use it.
+// App configures API keys, plans, quotas, rate limits and usage metering in
+// front of any HTTP API. The handlers tollgate and tollgate_control and the admin
+// endpoint use it.
 type App struct {
 	// StoreRaw is where accounts, keys and counts are kept. Required. The
 	// store "badger" is a directory of this machine. The store "redis" is a

@@ -21,8 +21,9 @@ import (
 
 func init() { caddy.RegisterModule((*BadgerStore)(nil)) }
 
-// BadgerStore keeps accounts, keys and counts in an embedded Badger
-// database: one directory, used by one process.
+// BadgerStore keeps API keys, accounts, quotas and usage on this machine, without
+// a database server. It is an embedded Badger database: one directory, used by
+// one process.
 type BadgerStore struct {
 	// Directory is the directory of the database. Caddy creates it if it
 	// is missing. No other process may use it. Required.

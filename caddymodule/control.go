@@ -27,12 +27,12 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder("tollgate_control", httpcaddyfile.Before, "respond")
 }
 
-// Control serves the control API below /tollgate/ to applications that send
-// the secret of the app tollgate as a Bearer token. Only GET and HEAD of
-// /tollgate/health/live, /tollgate/health/ready and /tollgate/jwks.json need
-// no secret. POST /tollgate/introspect needs introspection_secret instead. It
-// answers every request and calls no next handler: use it on a listener of its
-// own that is not public.
+// Control manages API keys, accounts, quotas and usage for your applications: the
+// control API below /tollgate/. They send the secret of the app tollgate as a
+// Bearer token. Only GET and HEAD of /tollgate/health/live, /tollgate/health/ready
+// and /tollgate/jwks.json need no secret. POST /tollgate/introspect needs
+// introspection_secret instead. It answers every request and calls no next
+// handler: use it on a listener of its own that is not public.
 type Control struct {
 	handler http.Handler
 }

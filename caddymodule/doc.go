@@ -1,5 +1,6 @@
-// Package caddymodule is the gate as Caddy modules. Import it into a build of
-// Caddy for its side effects, or let xcaddy do so:
+// Package caddymodule has Caddy modules for API keys, quotas, rate limits and
+// usage metering in front of an HTTP API. Import it into a build of Caddy for its
+// side effects, or let xcaddy do so:
 //
 //	xcaddy build --with github.com/caddy-tollgate/tollgate/caddymodule
 //

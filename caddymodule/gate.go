@@ -23,8 +23,8 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder("tollgate", httpcaddyfile.Before, "request_header")
 }
 
-// Gate is the handler in front of an API. It checks path, token, plan and
-// limits of each request, and passes admitted requests to the next handler.
+// Gate checks API keys, applies quotas and rate limits, and meters usage in
+// front of an HTTP API. It passes admitted requests to the next handler.
 // Its configuration is the app tollgate. If a request meets the handler
 // twice, the second one passes what the first one admitted.
 //

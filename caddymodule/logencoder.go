@@ -25,13 +25,14 @@ import (
 
 func init() { caddy.RegisterModule((*LogEncoder)(nil)) }
 
-// LogEncoder writes log entries as lines of JSON, as Caddy's encoder "json" with
-// the time as text, but of a request only what proves it: its client, protocol,
-// method, host and path. It has no headers, neither of the request nor of the
-// answer, no environment of FastCGI, no query, and no long method, host or path,
-// which could fill the disk. A path ends with REDACTED where a token of a gate, or
-// the link of a portal or of a reset begins, however it is encoded. A token has any
-// word, "_", and 34 or more letters or digits; or it begins with tgk_ or tgl_.
+// LogEncoder writes access logs of API calls as JSON without API keys, headers and
+// queries. Its lines are those of Caddy's encoder "json" with the time as text,
+// but of a request only what proves it: its client, protocol, method, host and
+// path. It has no headers, neither of the request nor of the answer, no
+// environment of FastCGI, no query, and no long method, host or path, which could
+// fill the disk. A path ends with REDACTED where a token of a gate, or the link of
+// a portal or of a reset begins, however it is encoded. A token has any word, "_",
+// and 34 or more letters or digits; or it begins with tgk_ or tgl_.
 //
 //	format tollgate
 //

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,6 +74,38 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// registration finds the type of a module that a file registers.
+var registration = regexp.MustCompile(`caddy\.RegisterModule\(\(\*(\w+)\)\(nil\)\)`)
+
+// TestModules checks what people find on caddyserver.com: its search reads 120
+// characters of the comment of each module.
+func TestModules(t *testing.T) {
+	t.Parallel()
+	modules := 0
+	walk(t, func(file string) error {
+		if filepath.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		for _, match := range registration.FindAllStringSubmatch(string(text), -1) {
+			modules++
+			folder, name := filepath.Dir(file), match[1]
+			doc, fields := structOf(t, folder, name)
+			first, _, _ := strings.Cut(doc, ". ")
+			if len(first) > 119 || !strings.HasPrefix(first, name+" ") || !strings.Contains(first, "API keys") {
+				t.Errorf("%s: the first sentence of %s has %d characters; say its job in 119, with \"API keys\": %s", file, name, len(first), first)
+			}
+			if len(fields) > 0 && !slices.ContainsFunc(described, func(d struct{ folder, name, title string }) bool { return d.folder == folder && d.name == name }) {
+				t.Errorf("options.md lacks the options of %s", name)
+			}
+		}
+		return err
+	})
+	if modules < 8 {
+		t.Errorf("found %d modules, want at least 8", modules)
+	}
+}
+
 // hasSection tells whether the title of a section names an option.
 func hasSection(option string) bool {
 	for _, d := range described {
@@ -117,6 +151,9 @@ func options(t *testing.T, s *ast.StructType) (fields []field) {
 	t.Helper()
 	for _, f := range s.Fields.List {
 		if f.Tag == nil {
+			if len(f.Names) > 0 && f.Names[0].IsExported() {
+				t.Errorf("the option %s has no JSON name", f.Names[0])
+			}
 			continue
 		}
 		tag, err := strconv.Unquote(f.Tag.Value)
@@ -129,6 +166,9 @@ func options(t *testing.T, s *ast.StructType) (fields []field) {
 		}
 		if f.Doc == nil {
 			t.Errorf("the option %s has no comment", name)
+		}
+		if _, isMap := f.Type.(*ast.MapType); !isMap && strings.Contains(kindOf(f.Type), "object") && !hasSection(name) {
+			t.Errorf("the option %s is an object without a section", name)
 		}
 		fields = append(fields, field{name, kindOf(f.Type), unnamed(plain(f.Doc.Text()), f.Names[0].Name)})
 	}

@@ -28,9 +28,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/store/redisstore"
 )
 
-// Store keeps accounts, keys, counts and login attempts on a Redis or Valkey
-// server, for several gates. All gates of one service use the same URL and
-// prefix. See docs/scaling.md, also for the versions.
+// Store keeps API keys, accounts, quotas, usage and login attempts in Redis or
+// Valkey, for several gates. All gates of one service use the same URL and prefix.
+// See docs/scaling.md, also for the versions.
 //
 // Another host, database, master or prefix is another store. Changes of the other
 // settings, and of user and password, take effect after a restart of Caddy.

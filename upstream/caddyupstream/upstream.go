@@ -18,10 +18,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
 
-// Upstream answers requests with the currency API, the logins and the web
-// pages, or without the currency API. It answers every request and calls no
-// next handler. API calls and logins must have passed the handler tollgate; all
-// others get 403.
+// Upstream serves sign-up, login, API keys and usage as web pages, and a currency
+// API, which you can turn off. It answers every request and calls no next handler.
+// API calls and logins must have passed the handler tollgate; all others get 403.
 //
 // The database and the rates stay open across reloads. Handlers with the same
 // data and database share them.
