@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -181,5 +183,46 @@ func TestContainer(t *testing.T) {
 	}
 	if err := inside("tollgate", "health").Run(); err == nil {
 		t.Error("the health check succeeds without a gate")
+	}
+	mounted(t, dir, buildah)
+}
+
+// mounted runs the file of the README with the command of docs/operations.md,
+// and calls a service with a new key. The volume is that of the image.
+func mounted(t *testing.T, dir string, buildah func(args ...string) *exec.Cmd) {
+	t.Helper()
+	name := strings.TrimSpace(output(t, buildah("from", "--pull=never", "tollgate")))
+	printed := output(t, buildah("run", name, "--", "/usr/bin/caddy", "tollgate", "key", "new", "--name", "ci"))
+	token, line := regexp.MustCompile(`tgk_\w+`).FindString(printed), regexp.MustCompile(`key ci sha256:\w+`).FindString(printed)
+	page, err := os.ReadFile(filepath.Join(stack.Root(), "README.md"))
+	must(t, err)
+	_, text, _ := strings.Cut(string(page), "```caddyfile\n")
+	text, _, _ = strings.Cut(text, "```")
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Tollgate-Account")) }))
+	t.Cleanup(service.Close)
+	ports := stack.FreePorts(t, 2)
+	text = strings.NewReplacer("\ttollgate {", "\tadmin 127.0.0.1:"+ports[0]+"\n\ttollgate {", ":8080", ":"+ports[1],
+		"127.0.0.1:3000", service.Listener.Addr().String()).Replace(regexp.MustCompile("key ci .*").ReplaceAllString(text, line))
+	must(t, os.WriteFile(filepath.Join(dir, "gate.Caddyfile"), []byte(text), 0o644))
+
+	page, err = os.ReadFile(filepath.Join(stack.Root(), "docs", "operations.md"))
+	must(t, err)
+	_, options, found := strings.Cut(string(page), "\npodman run --network host ")
+	options, _, ends := strings.Cut(options, " --volume tollgate:/data tollgate\n")
+	if !found || !ends {
+		t.Fatal("docs/operations.md has no command that mounts a file")
+	}
+	options = strings.NewReplacer("TOLLGATE_SECRET", "TOLLGATE_SECRET="+strings.Repeat("a1b2c3d4", 8), "$PWD", dir).Replace(options)
+	gate := buildah(append(append([]string{"run"}, strings.Fields(options)...), name, "--", "/usr/bin/caddy", "run", "--config", "/etc/tollgate/Caddyfile", "--adapter", "caddyfile")...)
+	run(t, gate)
+	await(t, "http://127.0.0.1:"+ports[0]+"/tollgate/health/ready")
+	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+		if status, body := call(t, http.MethodGet, "http://127.0.0.1:"+ports[1]+"/v1/items", token, ""); status != want || status == http.StatusOK && body != "acme" {
+			t.Errorf("call %d in the container answers %d %s, want %d", i+1, status, body, want)
+		}
+	}
+	call(t, http.MethodPost, "http://127.0.0.1:"+ports[0]+"/stop", "", "")
+	if err := gate.Wait(); err != nil {
+		t.Errorf("the container ends with %v", err)
 	}
 }
