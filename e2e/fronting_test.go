@@ -20,8 +20,8 @@ import (
 // docs/configuration.md as a stranger does: their commands in one shell, in
 // their order. A block of the language caddyfile is the file that the page
 // names, and a block of the language text is all that the commands above it
-// print, with … for any text of the line, and any date and id. TestRun runs "Try
-// it" of the README.
+// print, with … for any text of the line, and any date and id. TestRun runs "The
+// demo" of the README.
 func TestFronting(t *testing.T) {
 	t.Parallel()
 	must(t, stack.Build())
@@ -40,8 +40,9 @@ func front(t *testing.T, page string, outputs int) {
 	ports, env := freePorts(t)
 
 	var script strings.Builder
+	began := time.Now()
 	wanted := map[int]string{}
-	n := 0
+	n, written := 0, 0
 	// Also after a failure, nothing stays.
 	script.WriteString("set -um\ntrap 'kill $(jobs -p) >/dev/null 2>&1 || true; bin/caddy stop >/dev/null 2>&1 || true' EXIT\nset -e\n")
 	for _, block := range blocks.FindAllStringSubmatch(section, -1) {
@@ -52,7 +53,8 @@ func front(t *testing.T, page string, outputs int) {
 		case "text":
 			wanted[n] = content
 		case "caddyfile":
-			fmt.Fprintf(&script, "cat >gate.Caddyfile <<'END OF FILE'\n%sEND OF FILE\n", content)
+			written = len(regexp.MustCompile(`(?m)^.*[^\s{}].*$`).FindAllString(content, -1))
+			fmt.Fprintf(&script, "cat >gate.Caddyfile <<'END OF FILE'\n%sEND OF FILE\n%s", content, paste)
 		}
 	}
 	if stop := inlineStop.FindStringSubmatch(section); stop != nil {
@@ -66,6 +68,10 @@ func front(t *testing.T, page string, outputs int) {
 	out, err := shell.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s\n%s", err, out, read(t, filepath.Join(dir, "caddy.log")))
+	}
+	t.Logf("%s: the commands took %.1f s; lines of the file, without those of a brace: %d", page, time.Since(began).Seconds(), written)
+	if line := regexp.MustCompile(`key ci sha256:\w+`).FindString(string(out)); !strings.Contains(read(t, filepath.Join(dir, "gate.Caddyfile")), line) {
+		t.Errorf("the file has another key than %s", line)
 	}
 	printed := logLines.ReplaceAllString(string(out), "")
 	for i, want := range wanted {
@@ -86,6 +92,10 @@ func front(t *testing.T, page string, outputs int) {
 		}
 	}
 }
+
+// paste writes the line of a new key into the file, as a reader does.
+const paste = `[ -z "${KEY-}" ] || sed -i "s/sha256:.*/sha256:$(printf %s "$KEY" | sha256sum | cut -d' ' -f1)/" gate.Caddyfile
+`
 
 // inlineStop is the command in a sentence that ends what a section has started.
 var inlineStop = regexp.MustCompile("`(bin/caddy stop; [^`]+)`")
@@ -122,7 +132,8 @@ func freePorts(t *testing.T) (ports *strings.Replacer, env []string) {
 	free := stack.FreePorts(t, 4)
 	service, site, control, admin := "127.0.0.1:"+free[0], "localhost:"+free[1], "http://:"+free[2], "127.0.0.1:"+free[3]
 	ports = strings.NewReplacer(
-		"127.0.0.1:3000", service, "localhost:8080", site, "http://:8081", control,
+		"127.0.0.1:3000", service, "localhost:8080", site, "\n:8080 {", "\n:"+free[1]+" {", "http://:8081", control,
+		"git clone https://github.com/caddy-tollgate/tollgate && cd tollgate && ./xcaddy.sh build\n", "", // checkout has done it
 		// The service may listen after the first call.
 		">service.log 2>&1 &\n", ">service.log 2>&1 &\nuntil curl -s -o service.txt "+service+"; do kill -0 $!; sleep 0.1; done\n",
 		// Midnight must not come between the calls.

@@ -107,11 +107,11 @@ func run(t *testing.T, programs, rates, greeting string, flags ...string) {
 }
 
 // asInTheReadme compares what run prints, and what the printed lines answer,
-// with "Try it" of the README. Addresses, passwords, days, seconds and rates
+// with "The demo" of the README. Addresses, passwords, days, seconds and rates
 // differ; run prints more lines with other settings.
 func asInTheReadme(t *testing.T, printed, answer string) {
 	t.Helper()
-	_, section, _ := strings.Cut(read(t, filepath.Join(stack.Root(), "README.md")), "\n## Try it\n")
+	_, section, _ := strings.Cut(read(t, filepath.Join(stack.Root(), "README.md")), "\n## The demo\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	compared := 0
 	for _, block := range blocks.FindAllStringSubmatch(section, -1) {

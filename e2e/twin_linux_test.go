@@ -87,7 +87,7 @@ func startTwin(t *testing.T, port, site, global string) *twin {
 	must(t, stack.Build())
 	dir := t.TempDir()
 	example := regexp.MustCompile("(?s)```caddyfile\n(.*?)```").FindStringSubmatch(read(t, filepath.Join(stack.Root(), "README.md")))[1]
-	for _, change := range [][2]string{{"{\n", "{\nadmin off\n" + global + "\n"}, {"http://localhost:8080 {", "http://localhost:" + port + " {\n" + site}} {
+	for _, change := range [][2]string{{"{\n", "{\nadmin off\n" + global + "\n"}, {"\n:8080 {", "\n:" + port + " {\n" + site}} {
 		if !strings.Contains(example, change[0]) {
 			t.Fatalf("the example of the README lacks %q", change[0])
 		}
