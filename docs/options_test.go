@@ -28,6 +28,7 @@ var described = []struct{ folder, name, title string }{
 	{"../internal/policy", "CORSConfig", "`cors`"},
 	{"../internal/policy", "IdentityConfig", "`identity`"},
 	{"../internal/policy", "AnonymousConfig", "`anonymous`"},
+	{"../internal/policy", "AddressLimit", "An element of `per_address`"},
 	{"../internal/policy", "EndpointConfig", "An element of `endpoints`"},
 	{"../internal/policy", "PlanConfig", "An element of `plans`"},
 	{"../internal/policy", "LimitConfig", "An element of `more_limits` of a plan"},
