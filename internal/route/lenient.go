@@ -21,17 +21,18 @@ func Lenient(path string) string {
 	return foldPath(withoutParameters(withoutQuery(path)))
 }
 
-// foldPath returns a path in lower case, without a slash at the end.
+// foldPath returns a path in lower case, without a slash at the end, and without
+// dots and spaces there: Windows has no such names.
 func foldPath(path string) string {
 	path = strings.Map(fold, path)
-	for len(path) > 1 && strings.HasSuffix(path, "/") {
-		path = path[:len(path)-1]
+	if below, whole := strings.CutPrefix(path, "/"); whole { // otherwise a segment
+		return "/" + strings.TrimRight(below, "/. ")
 	}
 	return path
 }
 
 // isRead reports whether matches is true for a path that a lenient server may
-// read: in a name, some servers leave the characters that end it for others.
+// read: some servers keep %, ;, ? and # as a part of a name.
 func isRead(path string, matches func(path string) bool) bool {
 	return matches(Lenient(path)) || strings.ContainsAny(path, "%;?#") && matches(foldPath(path))
 }

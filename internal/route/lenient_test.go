@@ -42,7 +42,7 @@ func servesLeniently(pattern, method, path string) bool {
 	if below {
 		expression += "(/.*)?"
 	}
-	return regexp.MustCompile(expression + "/?$").MatchString(path)
+	return regexp.MustCompile(expression + "[/. ]*$").MatchString(path)
 }
 
 // narrows tells whether a lenient server serves each path of one pattern with
@@ -99,7 +99,7 @@ func TestPathOfAMoreSpecificPattern(t *testing.T) {
 		"GET /orders/export": export, "GET /orders/7": order, "GET /orders/exports": order, "PUT /orders/EXPORT": "PUT /orders/{id}",
 		"GET /orders/EXPORT": "", "HEAD /orders/Export": "", "GET /orders/%45xport": "", "GET /orders/export/": "",
 		"GET /orders/7/LINES": "", "GET /ORDERS/export": "", "GET /orders/EXPORT/lines": "GET /orders/{id}/lines",
-		"GET /files/a/b": "GET /files/{path...}", "GET /files/Index": "", "GET /files/index/": "", "GET /files/INDEX/x": "GET /files/{path...}",
+		"GET /files/a/b": "GET /files/{path...}", "GET /orders/export.": "", "GET /orders/export%20.": "", "GET /orders/7.": order, "GET /files/Index": "", "GET /files/index/": "", "GET /files/INDEX/x": "GET /files/{path...}",
 		"GET /files/x/META": "", "GET /files/x/meta": "GET /files/{name}/meta", "GET /files/x/y/META": "GET /files/{path...}",
 		"GET /tree/b": "GET /tree/", "GET /tree/a": "", "GET /tree/A/": "", "GET /tree/a/": "GET /tree/a/{$}",
 		"GET /heads/ALL": "GET /heads/{id}", "HEAD /heads/ALL": "", "HEAD /heads/7": "GET /heads/{id}",

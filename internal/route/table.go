@@ -55,15 +55,13 @@ func treeOf[T comparable](trees *[]tree[T], method string) *node[T] {
 // Conflict is the error of a pattern that matches requests of an earlier one, and
 // is neither more specific nor less.
 type Conflict struct {
-	Pattern, Earlier string
+	Earlier string
 	// Why is what ServeMux says.
 	Why string
 }
 
-// Error returns both patterns and the reason.
-func (c *Conflict) Error() string {
-	return fmt.Sprintf("pattern %q conflicts with %q: %s", c.Pattern, c.Earlier, c.Why)
-}
+// Error returns the earlier pattern and the reason, which has both.
+func (c *Conflict) Error() string { return fmt.Sprintf("it conflicts with %q: %s", c.Earlier, c.Why) }
 
 // Add puts a value under a method, or AnyMethod, and a path pattern such as
 // "/api/convert/{from}/{amount}/{to}". It refuses a pattern that ServeMux
@@ -236,7 +234,7 @@ func (t *Table[T]) register(text string) error {
 		}
 		if conflict := handle(&pair, pattern); conflict != nil {
 			_, explanation, _ := strings.Cut(conflict.Error(), "\n")
-			return &Conflict{text, other.text, explanation}
+			return &Conflict{other.text, strings.TrimSuffix(explanation, ".")}
 		}
 	}
 	return err

@@ -38,10 +38,11 @@ type Endpoint struct {
 // Summary names the routes of the endpoint: the first one, and how many others
 // there are.
 func (e *Endpoint) Summary() string {
+	first := e.Method + " " + e.Path
 	if more := len(e.Patterns) - 1; more > 0 {
-		return fmt.Sprintf("%s and %d more", e.Patterns[0], more)
+		return fmt.Sprintf("%s and %d more", first, more)
 	}
-	return e.Patterns[0]
+	return first
 }
 
 // ListPlans shows the configuration of the gate.

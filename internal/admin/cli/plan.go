@@ -45,8 +45,8 @@ func showPlans(table io.Writer, plans api.Plans) {
 		case e.CostHeader != nil:
 			cost = "told by " + *e.CostHeader + ", " + cost + " reserved"
 		}
-		Row(table, e.Name, e.Patterns[0], e.Ability, cost)
-		for _, pattern := range e.Patterns[1:] {
+		Row(table, e.Name, e.Method+" "+e.Path, e.Ability, cost)
+		for _, pattern := range e.Patterns[min(1, len(e.Patterns)):] {
 			Row(table, "", pattern, "", "")
 		}
 	}

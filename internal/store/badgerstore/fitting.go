@@ -1,14 +1,16 @@
 package badgerstore
 
 import (
+	"math"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 )
 
-// openFitting opens a database with options that fit the size of an int, in bits.
+// openFitting opens a database with options that fit the size of an int.
 //
 // Badger builds a table in memory of twice BaseTableSize, rounded up to a power of
 // two. When that is full, and an int has 32 bits, the allocator of ristretto shifts
@@ -23,14 +25,14 @@ import (
 // Four or more tables of level 0 that are ten seconds old can become one of any
 // size. So there are three at most, and those of the last run get a date in the
 // future: a process that stops adds one more.
-func openFitting(intSize int, o badger.Options) (*badger.DB, error) {
-	if intSize > 32 {
+func openFitting(o badger.Options) (*badger.DB, error) {
+	if strconv.IntSize > 32 {
 		return badger.Open(o)
 	}
 	tables, err := list(o.Dir, ".sst")
 	for _, path := range tables {
 		if err == nil {
-			err = os.Chtimes(path, time.Time{}, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
+			err = os.Chtimes(path, time.Time{}, future)
 		}
 	}
 	if err != nil {
@@ -41,3 +43,6 @@ func openFitting(intSize int, o badger.Options) (*badger.DB, error) {
 		WithNumLevelZeroTables(2).WithNumLevelZeroTablesStall(3).
 		WithChecksumVerificationMode(options.OnTableAndBlockRead))
 }
+
+// future is the latest time that such a system can give a file.
+var future = time.Unix(math.MaxInt32, 0)

@@ -57,7 +57,6 @@ import (
 	"hash/maphash"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -241,7 +240,7 @@ func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 			db, err = nil, damaged("%v", r)
 		}
 	}()
-	db, err = openFitting(strconv.IntSize, badger.DefaultOptions(dir).
+	db, err = openFitting(badger.DefaultOptions(dir).
 		WithLogger(&badgerLogger{log: outage.Logger(logger)}).
 		WithMemTableSize(memtable).
 		WithNumMemtables(2).
