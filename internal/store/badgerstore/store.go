@@ -245,10 +245,10 @@ func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 		WithMemTableSize(memtable).
 		WithNumMemtables(2).
 		WithBaseTableSize(tableSize).
-		WithValueLogFileSize(16<<20).
+		WithValueLogFileSize(16 << 20).
 		WithValueThreshold(maxValue).
-		WithBlockCacheSize(4<<20).
-		WithIndexCacheSize(2<<20).
+		WithBlockCacheSize(4 << 20).
+		WithIndexCacheSize(2 << 20).
 		WithCompression(options.None).
 		WithBlockSize(blockSize).
 		WithMetricsEnabled(false).
