@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -170,7 +171,7 @@ func TestAnonymousSeveralGates(t *testing.T) {
 	must(t, redis.Restart())
 	eventually(t, "the first address to be refused again", func() error {
 		if got := comes(t, gates, 10, "X-Forwarded-For", "203.0.113.1"); got[ofAddress] != 10 {
-			return &http.ProtocolError{ErrorString: "not yet"}
+			return fmt.Errorf("got %v", got)
 		}
 		return nil
 	})
