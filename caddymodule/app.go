@@ -315,6 +315,9 @@ func (a *App) logSummary() {
 	if guard := a.policy.Guard.String(); guard != "/" {
 		open = "all paths that do not begin with " + guard
 	}
+	if public := a.policy.Anonymous; public != nil {
+		open += "; without a key: the endpoints of plan " + public.Plan.Name
+	}
 	a.log.Info("gate started", zap.String("store", caddy.GetModuleName(a.opener)), zap.Int("endpoints", len(a.policy.Endpoints)), zap.String("open", open),
 		zap.Strings("plans", plans), zap.String("timezone", a.policy.Calendar.Zone()), zap.String("mode", string(a.policy.Mode)))
 }

@@ -17,6 +17,9 @@ import (
 // addAddress adds the limits of the address to those of a call without a credential.
 func (c *Call) addAddress() {
 	if !c.credential.IsAnonymous() {
+		if c.mark.address != nil {
+			c.mark.address = nil // of an earlier pass of the request
+		}
 		return
 	}
 	limits := c.gate.Policy.Anonymous.Limits
@@ -29,10 +32,11 @@ func (c *Call) addAddress() {
 
 // limitsOfStore returns how many of the limits the store has.
 func (c *Call) limitsOfStore() int {
-	if c.mark.address == nil {
-		return len(c.limits)
+	n := len(c.limits)
+	for n > 0 && c.limits[n-1].OfAddress {
+		n--
 	}
-	return len(c.limits) - len(c.mark.address.Limits)
+	return n
 }
 
 // takeAll takes the cost from all limits. The address is first: it needs no durable
@@ -69,10 +73,10 @@ func (c *Call) askAddress(rooms []store.Room, peek bool) (admitted bool, err err
 	return limiter.Take(c.request.Context(), c.mark.address, rooms, peek)
 }
 
-// settleAddress settles the call in the limits of the address. If that fails, what
-// it took stays counted.
-func (c *Call) settleAddress(cost int64) {
-	if a := c.mark.address; a != nil && a.Cost != cost {
+// settleAddress settles the call in the limits of its address, if that is not nil.
+// If it fails, what the call took stays counted.
+func (c *Call) settleAddress(a *login.AddressCall, cost int64) {
+	if a != nil && a.Cost != cost {
 		if err := a.Settle(context.Background(), cost); err != nil {
 			logFailure(c.gate.outages.settle, err, append(c.logAttrs(), slog.Int64("cost", cost))...)
 		}

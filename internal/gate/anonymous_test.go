@@ -126,7 +126,7 @@ func TestAnonymousNeverForCredentials(t *testing.T) {
 	}{
 		{convert, "Authorization: Bearer tgk_wrong", 401}, {convert, "Authorization: Bearer", 401}, {convert, "Authorization: Bearer ", 401}, {convert, "Authorization: ", 401},
 		{convert, "Authorization: Basic YTpi", 401}, {convert, "Authorization: Digest a=b", 401}, {convert, "Authorization: " + valid, 401},
-		{convert, "Sec-Websocket-Protocol: tollgate.bearer." + valid, 401}, {convert + "?api_key=x", "", 400}, {convert + "?access_token=" + valid, "", 400},
+		{convert, "Sec-Websocket-Protocol: tollgate.bearer." + valid, 401}, {convert + "?api_key=x", "", 400}, {convert + "?access_token=" + valid, "", 400}, {convert, "X-Api-Key: " + valid, 401}, {convert, "X-Api-Key: tgk_wrong", 401},
 		{"/api/rates/EUR", "", 401}, {"/api/usage", "", 401}, {"/api/else", "", 404},
 	} {
 		var headers []string
@@ -234,6 +234,57 @@ func TestIdentityIsNotAnonymous(t *testing.T) {
 	w.identity = ""
 	if got := w.come(t, "192.0.2.1"); got.Code != 200 || w.used(t, "anonymous", "convert", noon) != 1 {
 		t.Errorf("without a user: got %d", got.Code)
+	}
+}
+
+// TestSecondPassWithAKey: a request that passes the gate again with a key, as on an
+// error route, is not held by the limits of its address any more.
+func TestSecondPassWithAKey(t *testing.T) {
+	t.Parallel()
+	w := open(t, "", policy.AddressLimit{Limit: 20, Period: "day"}, policy.AddressLimit{Limit: 20, Period: "hour"})
+	bearer := w.account(t, "acc_1")
+	next := w.next
+	for n := range 8 {
+		w.next = func(http.ResponseWriter, *http.Request) error { return failure(http.StatusBadGateway) }
+		r := marked(httptest.NewRequest("GET", convert, nil))
+		r.RemoteAddr = "192.0.2.1"
+		if err := w.gate.Serve(httptest.NewRecorder(), r, w.next); err != nil {
+			t.Fatal(err)
+		}
+		w.next = next
+		r.Header.Set("Authorization", "Bearer "+bearer)
+		answer, want := httptest.NewRecorder(), 200
+		if n >= 5 {
+			want = 429
+		}
+		if err := w.gate.Serve(answer, r, w.next); err != nil || answer.Code != want || strings.Contains(rateLimit(answer), "address") {
+			t.Errorf("call %d with a key: got %d %s (%v), want %d", n+1, answer.Code, rateLimit(answer), err, want)
+		}
+	}
+}
+
+// TestAnonymousInShadow: a call without a key stays as it is, since the service may
+// know who calls, but it is counted.
+func TestAnonymousInShadow(t *testing.T) {
+	t.Parallel()
+	w := open(t, "")
+	c := openPolicy("", policy.AddressLimit{Limit: 2, Period: "day"})
+	c.Mode = policy.Shadow
+	w.configure(t, c)
+	for range 3 {
+		w.next = func(answer http.ResponseWriter, r *http.Request) error {
+			if r.Header.Get("Cookie") != "session=1" || r.Header.Get("Tollgate-Account") != "" {
+				t.Errorf("the service got %v", r.Header)
+			}
+			answer.WriteHeader(200)
+			return nil
+		}
+		if got := w.come(t, "192.0.2.1", "Cookie: session=1"); got.Code != 200 || len(got.Header()) > 0 {
+			t.Errorf("got %d %v", got.Code, got.Header())
+		}
+	}
+	if n := w.used(t, "anonymous", "convert", noon); n != 2 {
+		t.Errorf("counted %d, want 2: the third is above the limit", n)
 	}
 }
 

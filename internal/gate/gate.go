@@ -278,12 +278,15 @@ func (g *Gate) carryOut(w http.ResponseWriter, r *http.Request, d *decision, nex
 		}
 	}
 	switch {
-	case d.call != nil:
+	case d.call != nil && (enforced || !d.call.credential.IsAnonymous()):
 		return d.call.proxy(w, d.facts, next)
 	case d.Login:
 		return g.login(w, r, d, next)
 	case enforced:
 		return g.pass(w, r, d.facts, openAnswer{w}, next)
+	}
+	if d.call != nil { // the service may know who calls: the request and the answer stay as they are
+		d.call.settleByTrailer(false)
 	}
 	d.facts.KeepConnection()
 	return g.pass(w, r, d.facts, nil, next)
@@ -360,7 +363,7 @@ func (c *Call) Answered(status int) {
 	h := c.answer.Header()
 	c.settleByHeader(h)
 	vary := c.gate.vary
-	if c.credential.IsIdentity() {
+	if c.credential.User != "" {
 		// The gate does not know which header has authenticated the user. A
 		// cache that takes Vary: Authorization for a permission to store
 		// private answers would send the answer to requests without it.

@@ -32,6 +32,10 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 	}
 	if err != nil {
 		d.refusal = g.storeFailed(err, by.IsIdentity())
+		if by.IsAnonymous() && d.refusal.Status == http.StatusUnauthorized { // nobody has this account
+			d.refusal = g.credentials.NoToken
+			return
+		}
 		if d.account = grant.Account; d.account != "" {
 			g.Server.Ended(r, grant.Account, grant.Key)
 		}
@@ -104,6 +108,8 @@ func (g *Gate) storeFailed(err error, identity bool, attrs ...slog.Attr) *refusa
 		return f
 	}
 	switch {
+	case errors.Is(err, login.ErrContended):
+		return refusal.ManyAtOnce
 	case errors.Is(err, store.ErrNoGrant), errors.Is(err, store.ErrNotFound): // the account was deleted
 		return refusal.Ended(err, identity)
 	case errors.Is(err, store.ErrChanged):

@@ -40,8 +40,11 @@ func (c *Call) refund() {
 	c.counted = false
 	c.setCost(0)
 	c.gate.Server.Count(c.endpoint, outcome.Refunded)
-	own := c.takeReservation()
-	c.gate.settle(true, func(tried func()) { c.settleInStore(own, reserved, 0, tried) })
+	own, address := c.takeReservation(), c.mark.address
+	c.gate.settle(true, func(tried func()) {
+		c.settleAddress(address, 0)
+		c.settleInStore(own, reserved, 0, tried)
+	})
 }
 
 // settleByHeader settles the call when its answer begins, unless the answer
@@ -93,9 +96,12 @@ func (c *Call) settle(values []string) {
 	if c.uncounted {
 		return
 	}
-	call, own := c.storeCall(), c.takeReservation()
+	call, own, address := c.storeCall(), c.takeReservation(), c.mark.address
 	c.setCost(cost)
-	c.gate.settle(false, func(tried func()) { c.settleInStore(own, call, cost, tried) })
+	c.gate.settle(false, func(tried func()) {
+		c.settleAddress(address, cost)
+		c.settleInStore(own, call, cost, tried)
+	})
 }
 
 // setCost changes the cost of the call, and the room that it left.
@@ -134,7 +140,6 @@ func (g *Gate) settle(soon bool, do func(tried func())) {
 // settleInStore settles the call in the store. If the store fails for long, or
 // if it may have settled the call, what it took stays counted.
 func (c *Call) settleInStore(own *reservation, reserved store.Call, cost int64, tried func()) {
-	c.settleAddress(cost)
 	for n := range maxSettling {
 		done := cost == reserved.Cost || c.trySettling(reserved, cost, n == maxSettling-1)
 		if done {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
@@ -23,6 +25,7 @@ type AddressCall struct {
 
 	limiter *Limiter
 	taken   levels // after the call was admitted
+	first   bool   // the client had no cell
 }
 
 // Take counts a call if each limit of the client has room for its cost. It sets
@@ -59,48 +62,100 @@ func (c *AddressCall) Undo(ctx context.Context, rooms []store.Room) error {
 			}
 		}
 		s.admits(c, rooms)
+		s.deleted = c.first && s.isUnused(c)
 		return true
 	})
 }
 
-// edit changes the cell of the client, unless change returns false. Calls of the
-// same client at this gate wait for each other, so that they do not make each
-// other fail.
+// ErrContended means that too many calls of an address change its cell at the same
+// time. The call is not counted, and can be sent again.
+var ErrContended = errContended
+
+// edit changes the cell of the client, unless change returns false. Calls that
+// change the cell of a client at this gate wait for each other, so that they do not
+// make each other fail.
 func (c *AddressCall) edit(ctx context.Context, change func(*addressState) bool) error {
 	ctx, cancel := c.limiter.within(ctx)
 	defer cancel()
 	key := CellKey{AddressCell, c.Client.cellKey().ID}
-	lock := c.limiter.addresses[key.ID[0]%byte(len(c.limiter.addresses))]
-	select {
-	case lock <- struct{}{}:
-		defer func() { <-lock }()
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for other calls of the address: %w", ctx.Err())
-	}
-	cell, err := c.limiter.read(ctx, key)
-	if err == nil {
-		_, err = c.limiter.edit(ctx, key, cell, func(cell Cell) (Change, bool, error) {
-			s, err := newAddressState(cell, c)
-			if err != nil || !change(s) {
-				return Change{}, false, err
-			}
-			return s.change(c), true, nil
-		})
-	}
+	err := c.editCell(ctx, key, func(cell Cell) (Change, bool, error) {
+		s, err := newAddressState(cell, c)
+		if err != nil || !change(s) {
+			return Change{}, false, err
+		}
+		return s.change(c), true, nil
+	})
 	if err != nil {
 		return fmt.Errorf("counting a call of an address: %w", err)
 	}
 	return nil
 }
 
-// addressLocks are locks by the client. One that waits for a server can give up.
-type addressLocks [64]chan struct{}
-
-func newAddressLocks() (locks addressLocks) {
-	for i := range locks {
-		locks[i] = make(chan struct{}, 1)
+func (c *AddressCall) editCell(ctx context.Context, key CellKey, change func(Cell) (Change, bool, error)) error {
+	cell, err := c.limiter.read(ctx, key)
+	if err != nil {
+		return err
 	}
-	return locks
+	if _, wanted, err := change(cell); err != nil || !wanted {
+		return err
+	}
+	done, waited, err := c.limiter.turns.wait(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if waited {
+		if cell, err = c.limiter.read(ctx, key); err != nil {
+			return err
+		}
+	}
+	_, err = c.limiter.edit(ctx, key, cell, change)
+	return err
+}
+
+// turns lets the calls of a client change its cell one after the other.
+type turns struct {
+	mu sync.Mutex
+	of map[CellKey]*turn
+}
+
+type turn struct {
+	taken chan struct{}
+	calls int // that have it or wait for it
+}
+
+// mostTurns is how many calls of a client wait for each other.
+const mostTurns = 256
+
+// wait returns when it is the call's turn, with the function that ends it, and
+// whether others were first. The error is ErrContended.
+func (t *turns) wait(ctx context.Context, key CellKey) (done func(), waited bool, err error) {
+	t.mu.Lock()
+	one := t.of[key]
+	if one == nil {
+		one = &turn{taken: make(chan struct{}, 1)}
+		t.of[key] = one
+	}
+	if waited = one.calls > 0; one.calls == mostTurns {
+		t.mu.Unlock()
+		return nil, true, ErrContended
+	}
+	one.calls++
+	t.mu.Unlock()
+	leave := func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if one.calls--; one.calls == 0 {
+			delete(t.of, key)
+		}
+	}
+	select {
+	case one.taken <- struct{}{}:
+		return func() { <-one.taken; leave() }, waited, nil
+	case <-ctx.Done():
+		leave()
+		return nil, true, ErrContended
+	}
 }
 
 // addressState is what a client has used at one moment: the rule per address as a
@@ -108,6 +163,8 @@ func newAddressLocks() (locks addressLocks) {
 type addressState struct {
 	moment
 	levels levels
+	// isNew tells that there was no cell, and deleted that there is none again.
+	isNew, deleted bool
 }
 
 // levels are what is used, by period.
@@ -127,7 +184,7 @@ func levelOf(b store.Bucket) level { return level{int64(b.Full), int64(b.Part)} 
 // instant and the levels. It begins the days and months that have come since. A
 // later one than now's is now's, so that a clock that is set back opens none.
 func newAddressState(cell Cell, c *AddressCall) (*addressState, error) {
-	s := &addressState{}
+	s := &addressState{isNew: len(cell.Value) == 0}
 	var latest int64
 	if len(cell.Value) > 0 {
 		r := readCell(cell.Value)
@@ -150,7 +207,9 @@ func newAddressState(cell Cell, c *AddressCall) (*addressState, error) {
 		if l[0] < first {
 			l[1] = 0
 		}
-		l[0] = first
+		if l[0] < first || s.setBack() { // not another zone
+			l[0] = first
+		}
 	}
 	return s, nil
 }
@@ -186,7 +245,7 @@ func (s *addressState) take(c *AddressCall) {
 			l[1] += c.Cost
 		}
 	}
-	c.taken = s.levels
+	c.taken, c.first = s.levels, s.isNew
 }
 
 // settle changes the cost of the call in the day and the month that it counts in.
@@ -198,7 +257,18 @@ func (s *addressState) settle(c *AddressCall, cost int64) {
 	}
 }
 
+// isUnused tells whether the client has used nothing of its limits.
+func (s *addressState) isUnused(c *AddressCall) bool {
+	return !slices.ContainsFunc(c.Limits, func(l store.Limit) bool {
+		level := s.levels[l.Period]
+		return l.Period.IsPace() && level[0] > s.instant || !l.Period.IsPace() && level[1] > 0
+	})
+}
+
 func (s *addressState) change(c *AddressCall) Change {
+	if s.deleted {
+		return Change{Class: AddressClass}
+	}
 	value := binary.LittleEndian.AppendUint64(append(make([]byte, 0, addressSize), cellVersion), uint64(s.instant))
 	for _, l := range s.levels[store.Second:] {
 		value = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(value, uint64(l[0])), uint64(l[1]))

@@ -172,6 +172,9 @@ func TestFloodOfAddresses(t *testing.T) {
 	if c, f, k := b.memory.Len(); c != clients || f != failing || k != known || b.memory.Used() > bytes {
 		t.Errorf("got %d, %d and %d cells of logins in %d bytes, want %d, %d and %d", c, f, k, b.memory.Used(), clients, failing, known)
 	}
+	if waiting := b.memory.Waiting(); waiting > 2*bytes/200 {
+		t.Errorf("%d keys wait for the journal", waiting)
+	}
 	if err := b.memory.Close(); err != nil || len(d.rows) > bytes/200+5 {
 		t.Errorf("got %d rows in the journal, %v", len(d.rows), err)
 	}

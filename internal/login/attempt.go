@@ -169,7 +169,7 @@ const (
 	maxPause = 64 * time.Millisecond
 )
 
-var errContended = errors.New("too many concurrent attempts")
+var errContended = errors.New("too many others change the same cell")
 
 // edit replaces a cell by what change makes of its state, unless that returns
 // false.
@@ -195,7 +195,7 @@ func (l *Limiter) edit(ctx context.Context, key CellKey, cell Cell, change func(
 		}
 		now, swapped, err := l.cells.Swap(ctx, key, cell, changed)
 		if err != nil {
-			return contended, fmt.Errorf("writing login attempts: %w", err)
+			return contended, fmt.Errorf("writing a cell: %w", err)
 		}
 		if swapped {
 			return contended, nil
@@ -224,7 +224,7 @@ func (l *Limiter) pause(ctx context.Context, key CellKey, tries int) (Cell, erro
 func (l *Limiter) read(ctx context.Context, key CellKey) (Cell, error) {
 	cells, err := l.cells.Read(ctx, key)
 	if err != nil {
-		return Cell{}, fmt.Errorf("reading login attempts: %w", err)
+		return Cell{}, fmt.Errorf("reading a cell: %w", err)
 	}
 	return cells[0], nil
 }

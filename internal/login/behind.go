@@ -2,80 +2,125 @@ package login
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 )
 
 // saveEvery is how often the cells of addresses are saved, and savedTogether how
-// many of them at a time: login attempts wait for that.
+// many of them at a time: login attempts wait for that. mostGone bounds the cells
+// that are deleted then. If there are more, they come back at the next start.
 const (
 	saveEvery     = time.Minute
 	savedTogether = 1000
+	mostGone      = 100_000
 )
 
-// behind are the cells of addresses that are saved in the background. A call does
-// not wait for the journal, and a crash loses what is not saved yet.
+// behind says which cells of addresses are saved in the background. A call does not
+// wait for the journal, and a crash loses what is not saved yet.
 type behind struct {
-	keys   map[CellKey]struct{}
+	gone   []CellKey   // cells that only the journal has
 	timer  *time.Timer // nil if no cell waits
+	failed bool        // a row of before the last save waits
 	closed bool
 	saving sync.Mutex // not guarded by Memory.mu
 }
 
-// saveLater evicts the cells of addresses that do not fit, and saves these and
-// a changed one in the background. The caller has locked m.mu.
-func (m *Memory) saveLater(key CellKey) {
-	evicted := m.rows.trimClass(AddressClass)
-	m.wait(append(evicted, key)...)
+// kept says whether the journal has the cell of an address.
+type kept struct {
+	before bool // it has the cell, or an earlier value
+	waits  bool // it does not have this value
+	brief  bool // it does not need this value: the cell ends before the next save
 }
 
-func (m *Memory) wait(keys ...CellKey) {
-	if m.journal == nil || m.behind.closed {
-		return
+// changeAddress replaces the cell of an address, which is saved later. It evicts
+// those that do not fit. The caller has locked m.mu.
+func (m *Memory) changeAddress(key CellKey, change Change) {
+	var now kept
+	if before := m.rows.row(key); before != nil {
+		now = before.kept
 	}
-	if m.behind.timer == nil {
-		m.behind.keys = map[CellKey]struct{}{}
+	m.rows.change(key, change)
+	if one := m.rows.row(key); one != nil {
+		one.kept = kept{before: now.before, waits: true}
+	} else if now.before {
+		m.behind.gone = append(m.behind.gone, key)
+	}
+	m.behind.gone = append(m.behind.gone, m.rows.trimClass(AddressClass)...)
+	m.behind.gone = m.behind.gone[:min(len(m.behind.gone), mostGone)]
+	m.waitToSave()
+}
+
+func (m *Memory) waitToSave() {
+	if m.journal != nil && !m.behind.closed && m.behind.timer == nil {
 		m.behind.timer = time.AfterFunc(saveEvery, func() { _ = m.saveBehind() }) // after an error, it tries again
 	}
-	for _, key := range keys {
-		m.behind.keys[key] = struct{}{}
-	}
 }
 
-// saveBehind saves the cells that wait, but not those that end before the next
-// time.
+// saveBehind saves the cells that wait, but before the close not those that end
+// before the next time.
 func (m *Memory) saveBehind() error {
 	m.behind.saving.Lock()
 	defer m.behind.saving.Unlock()
-	m.mu.Lock()
-	soon := m.now()
-	if !m.behind.closed {
-		soon = soon.Add(saveEvery)
-	}
-	keys := slices.DeleteFunc(slices.Collect(maps.Keys(m.behind.keys)), func(key CellKey) bool {
-		one := m.rows.row(key)
-		return one != nil && one.expires <= nanoseconds(soon)
-	})
-	m.behind.keys, m.behind.timer = nil, nil
-	m.mu.Unlock()
+	keys := m.takeWaiting()
 	for part := range slices.Chunk(keys, savedTogether) {
-		if err := m.Save(context.Background(), part...); err != nil {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.wait(keys...)
+		err := m.Save(context.Background(), part...)
+		m.mu.Lock()
+		if err != nil {
+			part, m.behind.failed = keys, true
+			m.waitToSave()
+		}
+		for _, key := range part {
+			if one := m.rows.row(key); one != nil {
+				one.kept.before, one.kept.waits = true, one.kept.waits || err != nil
+			}
+		}
+		m.mu.Unlock()
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// takeWaiting returns the cells to save now. The rows that changed last are the last
+// of their queue.
+func (m *Memory) takeWaiting() (keys []CellKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := &m.behind
+	keys, b.gone, b.timer = b.gone, nil, nil
+	soon := nanoseconds(m.now())
+	if !b.closed {
+		soon += int64(saveEvery)
+	}
+	for at := m.rows.queues[AddressClass].Back(); at != nil; at = at.Prev() {
+		one := at.Value.(*row)
+		if !one.kept.waits && !b.failed && !b.closed {
+			break
+		}
+		if wanted := one.kept.waits || one.kept.brief && b.closed; !wanted {
+			continue
+		}
+		one.kept.waits, one.kept.brief = false, one.expires <= soon
+		if !one.kept.brief {
+			keys = append(keys, one.key)
+		}
+	}
+	b.failed = false
+	return keys
+}
+
 // Close saves the cells that wait, while the journal is still open. It saves no
 // later changes.
 func (m *Memory) Close() error {
 	m.mu.Lock()
-	m.behind.closed = true
+	if m.behind.closed = true; m.behind.timer != nil {
+		m.behind.timer.Stop()
+	}
 	m.mu.Unlock()
+	if m.journal == nil {
+		return nil
+	}
 	return m.saveBehind()
 }

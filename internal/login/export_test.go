@@ -42,3 +42,10 @@ func (m *Memory) Dump() map[string]string {
 	}
 	return saved
 }
+
+// Waiting returns how many keys are kept beside the rows until the next save.
+func (m *Memory) Waiting() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.behind.gone)
+}

@@ -18,7 +18,7 @@ const contendedWait = time.Second
 // concurrent use, and outlives configurations.
 type Limiter struct {
 	cells     Cells
-	addresses addressLocks
+	turns     *turns // of AddressCall
 	// The rest is for cells on a server.
 	timeout time.Duration // zero for none
 	outages *outage.Log
@@ -26,14 +26,18 @@ type Limiter struct {
 }
 
 // New returns a Limiter over cells in memory.
-func New(cells Cells) *Limiter { return &Limiter{cells: cells, addresses: newAddressLocks()} }
+func New(cells Cells) *Limiter {
+	return &Limiter{cells: cells, turns: &turns{of: map[CellKey]*turn{}}}
+}
 
 // NewShared returns a Limiter over the cells of a server. An attempt or
 // outcome waits at most timeout for the cells. While they do not answer, the
 // gate decides alone, with cells in its memory. outages logs when they do not
 // answer, and when they do again.
 func NewShared(cells Cells, timeout time.Duration, outages *outage.Log) *Limiter {
-	return &Limiter{cells, newAddressLocks(), timeout, outages, New(NewMemory(time.Now, nil))}
+	l := New(cells)
+	l.timeout, l.outages, l.spare = timeout, outages, New(NewMemory(time.Now, nil))
+	return l
 }
 
 // within limits the time of an attempt or outcome. A client that disconnects

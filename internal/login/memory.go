@@ -87,6 +87,7 @@ func (m *Memory) Restore(ctx context.Context) error {
 	defer m.mu.Unlock()
 	m.rows.now = nanoseconds(m.now())
 	for _, one := range restored {
+		one.kept.before = true
 		m.rows.put(one)
 	}
 	m.trim()
@@ -111,8 +112,10 @@ func (m *Memory) Swap(_ context.Context, key CellKey, old Cell, change Change) (
 	if cell = m.rows.get(key, m.now()); !bytes.Equal(cell.Value, old.Value) {
 		return cell, false, nil
 	}
-	if m.rows.change(key, change); change.Class == AddressClass {
-		m.saveLater(key)
+	if change.Class == AddressClass {
+		m.changeAddress(key, change)
+	} else {
+		m.rows.change(key, change)
 	}
 	cell.Value = change.Value
 	return cell, true, nil

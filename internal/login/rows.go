@@ -22,6 +22,7 @@ type row struct {
 	size    int
 	key     CellKey
 	class   Class
+	kept    kept // of an address
 }
 
 // rowSize is what a row needs beside its value, in bytes.
@@ -73,7 +74,8 @@ func (r *rows) remove(one *row) {
 }
 
 // trim deletes some expired cells, so that no caller pays for all, and then
-// evicts cells of each class that uses too much memory. It returns the evicted.
+// evicts cells of each class that uses too much memory. It returns the evicted that
+// the journal can have.
 func (r *rows) trim() (evicted []CellKey) {
 	for class := range classes {
 		evicted = append(evicted, r.trimClass(class)...)
@@ -89,7 +91,7 @@ func (r *rows) trimClass(class Class) (evicted []CellKey) {
 			break
 		}
 		r.remove(one)
-		if !expired {
+		if !expired && (class != AddressClass || one.kept.before) {
 			evicted = append(evicted, one.key)
 		}
 	}

@@ -29,7 +29,7 @@ func command(t *cli.Tool) *cobra.Command {
 	}
 	c.Flags().StringVar(&q.Key, "key", "", "The id of the key that calls, or with --account its name")
 	c.Flags().StringVar(&q.Account, "account", "", "The account that calls; without --key, with all abilities of its plan")
-	c.Flags().StringVar(&q.From, "from", "", "The address of the client, for a key with addresses")
+	c.Flags().StringVar(&q.From, "from", "", "The address of the client, for a key with addresses or a call without a key")
 	cli.AddNumber(c, &q.Cost, "cost", 1, 1, api.MaxLimit, "The number of elements in the body, for an endpoint with cost json")
 	t.CompleteFlag(c, "account", cli.Accounts)
 	t.CompleteFlag(c, "key", func(ctx context.Context, gate *client.Client, _ []string, typed string) ([]cobra.Completion, error) {

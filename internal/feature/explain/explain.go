@@ -108,7 +108,11 @@ func steps(q *Question, d *gate.Foreseen) []api.ExplainedStep {
 	default:
 		passed("route", "The endpoint "+e.Name+".")
 		if d.Anonymous {
-			passed("token", "The endpoint needs no key: the call is one of the account "+d.Account+", and of the address of the client.")
+			address := "."
+			if !q.From.IsValid() {
+				address = ", which is not given: its limits are not shown."
+			}
+			passed("token", "The endpoint needs no key: the call is one of the account "+d.Account+", and of the address of the client"+address)
 			passed("entitlement", "The plan has the endpoint.")
 		} else {
 			passed("token", "The key is live, and the account is not disabled.")
@@ -169,7 +173,7 @@ func addressMessage(q *Question) string {
 
 // limits returns what is left and what was used of each limit.
 func limits(ctx context.Context, s *silent, d *gate.Foreseen) ([]api.ExplainedLimit, error) {
-	shown := make([]api.ExplainedLimit, len(d.Limits))
+	shown := []api.ExplainedLimit{}
 	if len(d.Limits) == 0 {
 		return shown, nil
 	}
@@ -179,13 +183,16 @@ func limits(ctx context.Context, s *silent, d *gate.Foreseen) ([]api.ExplainedLi
 	}
 	for i, limit := range d.Limits {
 		remaining := d.Rooms[i].Remaining
-		if limit.OfAddress && used[i].Used != nil {
-			*used[i].Used = limit.Max - remaining
+		if limit.OfAddress && !s.question.From.IsValid() {
+			continue
 		}
-		shown[i] = api.ExplainedLimit{
+		if limit.OfAddress && used[i].Used != nil {
+			*used[i].Used = limit.Max - remaining + d.Rooms[i].Over
+		}
+		shown = append(shown, api.ExplainedLimit{
 			Endpoint: limit.Endpoint, Period: limit.Period.String(), Limit: limit.Max, Of: refusal.Of(limit),
 			Used: used[i].Used, Remaining: remaining, ResetsAt: used[i].ResetsAt, Refuses: remaining < d.Cost,
-		}
+		})
 	}
 	return shown, nil
 }

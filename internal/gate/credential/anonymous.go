@@ -1,6 +1,8 @@
 package credential
 
 import (
+	"slices"
+
 	"github.com/caddy-tollgate/tollgate/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/token"
@@ -13,7 +15,15 @@ var anonymous = Credential{Hash: token.OfAccount(policy.AnonymousAccount), Accou
 func (c *Credential) IsAnonymous() bool { return c.Account != "" && c.User == "" }
 
 // admitsAnonymous tells whether an endpoint needs no credential. A token in a place
-// where the endpoint takes none is still a credential.
+// where the gate takes none is still a credential.
 func (rd *Reader) admitsAnonymous(r Request) bool {
-	return rd.policy.Anonymous != nil && rd.policy.Anonymous.Plan.Lists(r.Endpoint) && !hasToken(r.Header[request.ProtocolHeader])
+	if rd.policy.Anonymous == nil || !rd.policy.Anonymous.Plan.Lists(r.Endpoint) || hasToken(r.Header[request.ProtocolHeader]) {
+		return false
+	}
+	for _, values := range r.Header {
+		if slices.ContainsFunc(values, rd.policy.IsOwn) {
+			return false
+		}
+	}
+	return true
 }

@@ -98,7 +98,7 @@ type Reader struct {
 	policy  *policy.Policy
 	server  Server
 	sources []source
-	noToken *refusal.Refusal
+	NoToken *refusal.Refusal
 }
 
 // Server knows the users that other handlers have authenticated.
@@ -109,7 +109,7 @@ type Server interface {
 
 // New returns a reader. It needs the server for identities only.
 func New(p *policy.Policy, server Server) *Reader {
-	rd := &Reader{Headers: append([]string{"Authorization", "Cookie", request.ProtocolHeader}, request.Connection...), policy: p, server: server, noToken: refusal.NoToken(p.TokenHeader, p.TokenBasic, p.Docs)}
+	rd := &Reader{Headers: append([]string{"Authorization", "Cookie", request.ProtocolHeader}, request.Connection...), policy: p, server: server, NoToken: refusal.NoToken(p.TokenHeader, p.TokenBasic, p.Docs)}
 	if p.TokenHeader != "" {
 		rd.sources = append(rd.sources, tokenHeader(p.TokenHeader))
 		rd.Headers = append(rd.Headers, p.TokenHeader)
@@ -172,7 +172,7 @@ func (rd *Reader) Read(r Request) (Credential, *refusal.Refusal) {
 	case first == "" && len(r.Facts.Authorization) > 0:
 		return Credential{}, refusal.NoBearer
 	case first == "":
-		return Credential{}, rd.noToken
+		return Credential{}, rd.NoToken
 	}
 	return rd.parse(first)
 }

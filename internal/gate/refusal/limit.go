@@ -23,7 +23,10 @@ func Exceeded(l store.Limit, reserved bool, wait time.Duration, end time.Time, p
 	}
 	offer := ""
 	if anonymous {
-		if offer = " Calls with an API key have limits of their own."; docs != "" {
+		if !l.OfAddress {
+			offer = " All calls without a key share this limit."
+		}
+		if offer += " Calls with an API key have limits of their own."; docs != "" {
 			offer += " The documentation of the API is at " + docs + "."
 			f.docs, f.fields = docs, append(f.fields, docsLink(docs))
 		}

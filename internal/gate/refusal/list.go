@@ -30,6 +30,12 @@ var (
 	NoPlan      = fixed(http.StatusForbidden, "plan_required", "The account's plan has no access to the API.", outcome.NotEntitled)
 	NotEntitled = fixed(http.StatusForbidden, "not_entitled", "The account's plan does not include this endpoint.", outcome.NotEntitled)
 
+	// ManyAtOnce is for an address without a key.
+	ManyAtOnce = complete(&Refusal{
+		Status: http.StatusTooManyRequests, Code: "too_many_concurrent", Message: "Too many calls of this address at once. Try again in a second.",
+		Outcome: outcome.RateLimited, RetryAfter: 1, fields: []field{{"X-Should-Retry", "true"}},
+	}, "")
+
 	Changed     = unavailable("The account is being changed right now. Try again in a few seconds.")
 	Unavailable = unavailable("The service cannot check the request right now. Try again in a few seconds.")
 
