@@ -17,8 +17,8 @@ const contendedWait = time.Second
 // Limiter limits login attempts per client and per account. It is safe for
 // concurrent use, and outlives configurations.
 type Limiter struct {
-	cells     Cells
-	turns     *turns // of AddressCall
+	cells Cells
+	turns *turns // of AddressCall
 	// The rest is for cells on a server.
 	timeout time.Duration // zero for none
 	outages *outage.Log
