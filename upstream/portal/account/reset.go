@@ -132,14 +132,11 @@ func (s *Service) Invite(ctx context.Context, email Email, id, plan string, dryR
 	if err != nil || dryRun {
 		return a, "", err
 	}
-	change := api.AccountChange{Label: label(email)}
+	var change api.AccountChange
 	if plan != "" {
 		change.Plan = &plan
 	}
-	err = s.ask(ctx, func(ctx context.Context) error {
-		_, err := s.gate.PutAccount(ctx, a.ID, change)
-		return err
-	})
+	err = s.put(ctx, a, change)
 	if err == nil && isNew {
 		err = s.store.Add(ctx, a, "")
 	}

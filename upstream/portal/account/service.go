@@ -150,9 +150,21 @@ func (s *Service) Set(ctx context.Context, id string, change api.AccountChange) 
 	if err != nil {
 		return err
 	}
-	change.Label = label(c.Email)
+	return s.put(ctx, c.Account, change)
+}
+
+// put changes an account at the gate, and its label, unless the configuration file
+// of the gate has that.
+func (s *Service) put(ctx context.Context, a Account, change api.AccountChange) error {
+	known, err := s.atGate(ctx, a.ID)
+	if err != nil {
+		return err
+	}
+	if !known.Declared {
+		change.Label = label(a.Email)
+	}
 	return s.ask(ctx, func(ctx context.Context) error {
-		_, err := s.gate.PutAccount(ctx, id, change)
+		_, err := s.gate.PutAccount(ctx, a.ID, change)
 		return err
 	})
 }

@@ -152,14 +152,22 @@ func (s *site) liveKey(r *http.Request, v *visit) (api.Key, error) {
 		return api.Key{}, err
 	}
 	for _, key := range keys {
-		if key.ID == r.PathValue("id") && v.keyRow(key).Live {
-			if key.Declared {
-				return key, errDeclared
-			}
-			return key, nil
+		if key.ID == r.PathValue("id") {
+			return key, v.keyRow(key).checkOwn()
 		}
 	}
 	return api.Key{}, errNotFound
+}
+
+// checkOwn refuses changes of a key that has ended, and of a declared one.
+func (k keyRow) checkOwn() error {
+	switch {
+	case !k.Live:
+		return errNotFound
+	case k.Declared:
+		return errDeclared
+	}
+	return nil
 }
 
 func (v *visit) keyView(keys []api.Key, id string) (keyView, error) {
@@ -201,11 +209,8 @@ func (s *site) liveKeyForm(name string) pageHandler {
 		if err != nil {
 			return err
 		}
-		if view.Declared {
-			return errDeclared
-		}
-		if !view.Live {
-			return errNotFound
+		if err := view.checkOwn(); err != nil {
+			return err
 		}
 		if draft := s.takeDraftOf(v.who.ID, w, r); isChoice(overlaps, draft.Get("overlap")) {
 			view.Overlap = draft.Get("overlap")

@@ -155,7 +155,6 @@ var gateAdvice = map[string]string{
 	"credit_exists":    "This form was sent before with other values. Open it again.",
 	"invalid_reason":   "Reason: at most 200 characters, all of them visible.",
 	"account_disabled": "The account is disabled. Enable it first.",
-	"declared":         "The configuration file of the gate declares this: change it there, and load the file.",
 	"no_site":          "Tell the person who runs the server: the gate needs its option site, the address of these pages.",
 }
 

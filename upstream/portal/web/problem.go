@@ -37,7 +37,7 @@ var (
 	errForm = problem{Status: http.StatusBadRequest, Title: "The form is invalid",
 		Advice: "Nothing was changed. Go back, reload the page and try again."}
 	errDeclared = problem{Status: http.StatusConflict, Title: "This is declared in the configuration file",
-		Advice: "Nothing was changed. Who runs the gate can change it in that file.", Home: true}
+		Advice: "Nothing was changed. Ask the operator to change it in the file.", Home: true}
 	errGate = problem{Status: http.StatusServiceUnavailable, Title: "The gate does not answer",
 		Advice: "Keys and usage are unavailable at the moment. Try again in a few seconds.", Retry: "5"}
 	errReset = problem{Status: http.StatusGone, Title: "This link does not work",
