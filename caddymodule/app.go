@@ -283,15 +283,16 @@ func (a *App) newSigner() (*assertion.Signer, error) {
 	return assertion.NewSigner(a.keys[0])
 }
 
-// Start opens the store, makes what the configuration declares, and then all that
-// AtStart added. If that fails, Caddy keeps the running configuration. Requests do
+// Start opens the store, makes or checks what the configuration declares, and then
+// does all that AtStart added. If that fails, Caddy keeps the running configuration. Requests do
 // not wait for it, because it can take long: without a store they are refused.
 func (a *App) Start() error {
+	reload := a.store.Load() != nil // the configuration in force has the store open
 	open, err := a.openStore()
 	if err != nil {
 		return err
 	}
-	err = a.declare(open)
+	err = a.declare(open, reload)
 	a.use(open) // also after an error: Cleanup leaves it
 	if err != nil {
 		return err
@@ -354,10 +355,8 @@ func (a *App) Stop() error {
 func (a *App) Cleanup() error {
 	defer a.Webhook.Close()
 	defer delist(a) // the last events of the store use this configuration
-	again := a.ended.Swap(true)
-	a.undeclare()
 	open := a.store.Load()
-	if open == nil || again {
+	if a.ended.Swap(true) || open == nil {
 		return nil
 	}
 	a.gate.Wait() // for settlements, before the store is closed

@@ -3,6 +3,8 @@ package caddymodule
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,70 +18,99 @@ import (
 // declared is what an app declares.
 type declared struct {
 	declaration *declare.Declaration
-	// tried tells whether the app has begun to write its declaration.
-	tried bool
+	applied     bool // under declaring
 }
 
-// How long a load waits for a server that is not connected yet: with accounts to
-// declare, and without.
-const (
-	declareWithin = 10 * time.Second
-	forgetWithin  = time.Second
+// Apps write their declarations one after the other, and an older app none after a
+// newer one.
+var (
+	declaring sync.Mutex
+	declarer  atomic.Pointer[App]
 )
 
-// declare makes the accounts and keys in the store those of this configuration.
-// Without any, the gate starts with a store that fails, as ever. Their events are
-// made once all apps have started: until then, nothing takes them.
-func (a *App) declare(open *pool.Store) error {
-	a.tried = true
+const (
+	// How long a load waits for a server that is not connected yet: with accounts to
+	// declare, and without.
+	declareWithin, forgetWithin = 10 * time.Second, time.Second
+
+	// declareEvery is how often an app tries again, and then looks whether another
+	// gate has declared something else.
+	declareEvery = 5 * time.Second
+)
+
+// declare checks that this configuration can declare its accounts and keys, and at
+// the start of Caddy does so. On a reload keepDeclared does: the load can still
+// fail, and keys of the configuration in force must not. Without any to declare,
+// the gate starts with a store that fails, as ever.
+func (a *App) declare(open *pool.Store, reload bool) (err error) {
 	within := declareWithin
-	if a.declaration.IsEmpty() {
+	switch {
+	case reload && a.declaration.IsEmpty():
+		return nil
+	case a.declaration.IsEmpty():
 		within = forgetWithin
 	}
 	if _, connects := open.Engine.(store.Clock); !connects {
 		within = 0
 	}
-	var err error
+	if !reload {
+		declarer.Store(a)
+	}
 	for until := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
-		with := &admin.Session{Policy: a.policy, Book: open.Book.Renamed(a.policy.Names), Now: open.Clock.Now(), Follow: func() {}}
-		err = a.declaration.Apply(context.Background(), with, a.log)
+		err = a.declaration.Check(context.Background(), a.session(open))
+		if err == nil && !reload {
+			err = a.apply(open)
+		}
 		if !errors.Is(err, store.ErrUnavailable) || !time.Now().Before(until) {
 			break
 		}
 	}
-	if err != nil && a.declaration.IsEmpty() {
-		a.log.Warn("cannot find the accounts and keys that an earlier configuration declared; when the store works, load the configuration again", zap.Error(err))
-		err = nil
+	if a.declaration.IsEmpty() {
+		return nil // keepDeclared tries again
 	}
 	return err
 }
 
-// undeclare makes the configuration that stays in force declare again, if this one
-// failed to load after it had declared.
-func (a *App) undeclare() {
-	stays := a.older()
-	if stays == nil {
-		return
-	}
-	if err := stays.declare(stays.store.Load()); err != nil {
-		a.log.Error("cannot restore the accounts and keys of the configuration in force; load it again", zap.Error(err))
-	}
+func (a *App) session(open *pool.Store) *admin.Session {
+	return &admin.Session{Policy: a.policy, Book: open.Book.Renamed(a.policy.Names), Now: open.Clock.Now()}
 }
 
-// older returns the app that stays in force with the same store after this app has
-// failed to load, or nil.
-func (a *App) older() (stays *App) {
-	apps.Lock()
-	defer apps.Unlock()
-	for _, other := range apps.list {
-		switch {
-		case !a.tried:
-			return nil
-		case other == a:
-			return stays
-		case other.tried && other.stopped.Load() == nil && !other.ended.Load() && other.opener.Key() == a.opener.Key():
-			stays = other
-		}
+// apply applies the declaration, once, unless a newer app has taken over.
+func (a *App) apply(open *pool.Store) (err error) {
+	declaring.Lock()
+	defer declaring.Unlock()
+	if !a.applied && declarer.Load() == a {
+		err = a.declaration.Apply(context.Background(), a.session(open), a.log)
+		a.applied = err == nil
 	}
-	return nil
+	return err
+}
+
+// keepDeclared applies the declaration of a reload, and does so again until it
+// succeeds. Then it warns when another gate declares something else. It is called
+// in Caddy's event "started": all apps have started then, so that the load can
+// hardly fail any more, the apps before are not stopped yet, and the load ends
+// after it.
+func (a *App) keepDeclared(ctx context.Context) {
+	older, open := declarer.Swap(a), a.store.Load()
+	err := a.apply(open)
+	if err != nil && !(a.declaration.IsEmpty() && (older == nil || older.declaration.IsEmpty())) {
+		a.log.Error("cannot apply the accounts and keys of the file: keys that left it can still work; trying again", zap.Error(err))
+	}
+	go func() {
+		controlBackend{a}.Follow()
+		_, shared := open.Engine.(store.Clock)
+		for warned := ""; declarer.Load() == a && (err != nil || shared); {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(declareEvery):
+			}
+			if err == nil {
+				warned = a.declaration.Compare(ctx, open.Book, warned, a.log)
+			} else if err = a.apply(open); err == nil {
+				controlBackend{a}.Follow()
+			}
+		}
+	}()
 }

@@ -31,8 +31,7 @@ func (a *App) provisionEvents(ctx caddy.Context) error {
 	a.notices = event.NewNotices(func(kind string, data map[string]any) { bus.Emit(ctx, kind, data) }, metrics.EventsDropped.Inc, a.log.Named("event"))
 	return bus.On("started", onStart(func() {
 		a.notices.Run(ctx)
-		go controlBackend{a}.Follow() // for what the load has declared
-		go a.declaration.Watch(ctx, a.book.Load(), a.log)
+		a.keepDeclared(ctx)
 		for _, finding := range site.CheckRunning(ctx, a.policy.Guard) {
 			a.log.Warn("the configuration probably has a mistake", zap.String("finding", finding))
 		}

@@ -320,7 +320,7 @@ type Account struct {
 	// MaxOverrides.
 	Overrides []Override `cbor:"5,keyasint,omitempty" json:"overrides,omitempty"`
 	// Declared tells that the configuration file has the account: only a load
-	// of a configuration changes its plan, label and Disabled, and deletes it.
+	// of a configuration changes its plan, label and Disabled. Nothing deletes it.
 	Declared bool `cbor:"6,keyasint,omitempty" json:"declared,omitempty"`
 }
 

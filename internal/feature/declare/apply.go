@@ -27,9 +27,47 @@ var errSame = errors.New("the account is as declared")
 // IsEmpty tells whether nothing is declared.
 func (d *Declaration) IsEmpty() bool { return len(d.ids) == 0 }
 
-// Apply makes the accounts and keys in the store those that are declared. Each
-// account changes in one step, but a new one gets its keys in a second step. If
-// Apply ends before it is done, the next call does the rest.
+// Check tells whether Apply would work, and changes nothing. It tries a write, and
+// looks for tokens that other accounts have.
+func (d *Declaration) Check(ctx context.Context, with *admin.Session) error {
+	if err := with.Book.Engine.Check(ctx); err != nil {
+		return fmt.Errorf("accounts and keys of the configuration: %w", err)
+	}
+	lacking, err := d.change(ctx, with, d.ids, func(a *book.Account) error {
+		d.settle(ctx, with, a)
+		return errSame
+	})
+	for _, id := range lacking {
+		for _, k := range d.accounts[id].Keys {
+			if err == nil {
+				err = k.isFree(ctx, with, id)
+			}
+		}
+	}
+	return err
+}
+
+// isFree refuses a token of an account that does not lose it by a load.
+func (w key) isFree(ctx context.Context, with *admin.Session, id string) error {
+	holder, err := with.Book.Holder(ctx, w.Hash, with.Now)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	var a *book.Account
+	if err == nil {
+		a, err = with.Book.Get(ctx, holder)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the account of a token: %w", err)
+	}
+	if k := a.Holding(w.Hash, with.Now); k == nil || k.Declared || holder == id && k.Kind == token.Key {
+		return nil
+	}
+	return fmt.Errorf("%s of the configuration: the account %s has a live key or login with this token: revoke that first", KeySubject(id, w.Name), holder)
+}
+
+// Apply makes the accounts and keys in the store those that are declared. If it
+// ends before it is done, the next call does the rest.
 //
 // Several gates with different declarations apply them one after the other: a gate
 // that another one interrupted begins again.
@@ -41,59 +79,67 @@ func (d *Declaration) Apply(ctx context.Context, with *admin.Session, log *zap.L
 		if err != nil {
 			return fmt.Errorf("reading what is declared: %w", err)
 		}
-		ids, mark := d.ids, book.Declared{Gate: admin.Instance}
-		if last.Sum != d.sum {
-			if ids, err = d.withFormer(ctx, with); err == nil {
-				err = with.Book.SetDeclared(ctx, last, mark)
-			}
+		err = d.replace(ctx, with, last)
+		if errors.Is(err, book.ErrConflict) {
+			time.Sleep(rand.N(2*time.Since(began) + time.Millisecond))
+			continue
 		}
-		if err == nil {
-			err = d.write(ctx, with, ids)
-		}
-		if err == nil && last.Sum != d.sum {
-			err = with.Book.SetDeclared(ctx, mark, book.Declared{Sum: d.sum, Gate: admin.Instance})
-		}
-		if !errors.Is(err, book.ErrConflict) {
-			if _, shared := with.Book.Engine.(store.Clock); shared && err == nil && d.differs(last) && last.Gate != admin.Instance {
-				log.Warn("another gate, or this one before it was restarted, had declared other accounts and keys; those of this configuration are in force")
-			}
-			if err == nil && last.Sum != d.sum {
-				log.Info("accounts of the configuration are in the store", zap.Int("accounts", len(d.ids)))
-			}
+		if err != nil || last.Sum == d.sum {
 			return err
 		}
-		time.Sleep(rand.N(2*time.Since(began) + time.Millisecond))
+		if _, shared := with.Book.Engine.(store.Clock); shared && last.Sum != "" && last.Gate != admin.Instance {
+			log.Warn("another gate, or this one before it was restarted, had declared other accounts and keys; those of this configuration are in force")
+		}
+		log.Info("accounts of the configuration are in the store", zap.Int("accounts", len(d.ids)))
+		return nil
 	}
 }
 
-// differs tells whether something else was declared.
-func (d *Declaration) differs(last book.Declared) bool { return last.Sum != "" && last.Sum != d.sum }
-
-// watchEvery is how often Watch looks.
-const watchEvery = 10 * time.Second
-
-// Watch warns when another gate with the same store declares something else, until
-// ctx ends.
-func (d *Declaration) Watch(ctx context.Context, b *book.Book, log *zap.Logger) {
-	if _, shared := b.Engine.(store.Clock); !shared {
-		return
-	}
-	for warned := ""; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(watchEvery):
+// replace makes the accounts as they are declared, after last. The error is
+// book.ErrConflict if another gate has begun to do so, or has done so, meanwhile.
+func (d *Declaration) replace(ctx context.Context, with *admin.Session, last book.Declared) error {
+	ids, mark := d.ids, last
+	if last.Sum != d.sum {
+		var err error
+		if ids, err = d.withFormer(ctx, with); err != nil {
+			return err
 		}
-		last, err := b.Declared(ctx)
-		if err == nil && d.differs(last) && last.Sum != warned {
-			warned = last.Sum
-			log.Warn("another gate has declared other accounts and keys, which are in force; give all gates the same ones", zap.String("gate", last.Gate))
+		mark = book.Declared{Gate: admin.Instance}
+		if err := with.Book.SetDeclared(ctx, last, mark); err != nil {
+			return err
 		}
 	}
+	// A token that an account loses is free for another one in the second step, and
+	// a new account only gets a token that another one could have after its first.
+	lacking, err := d.change(ctx, with, ids, func(a *book.Account) error {
+		d.settle(ctx, with, a)
+		return nil
+	})
+	if err == nil {
+		_, err = d.change(ctx, with, lacking, func(a *book.Account) error {
+			d.settle(ctx, with, a)
+			return d.complete(ctx, with, a)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return with.Book.SetDeclared(ctx, mark, book.Declared{Sum: d.sum, Gate: admin.Instance})
 }
 
-// withFormer returns the ids of the declaration, and behind them those of accounts
-// that are no longer declared: their keys are revoked last.
+// Compare warns if another gate with the same store has declared something else
+// since this one did. It returns the sum of that, and warns of each once.
+func (d *Declaration) Compare(ctx context.Context, b *book.Book, warned string, log *zap.Logger) string {
+	last, err := b.Declared(ctx)
+	if err != nil || last.Sum == "" || last.Sum == d.sum || last.Sum == warned {
+		return warned
+	}
+	log.Warn("another gate has declared other accounts and keys, which are in force; give all gates the same ones", zap.String("gate", last.Gate))
+	return last.Sum
+}
+
+// withFormer returns the ids of the declaration, and those of accounts that are no
+// longer declared.
 func (d *Declaration) withFormer(ctx context.Context, with *admin.Session) ([]string, error) {
 	ids := slices.Clone(d.ids)
 	for a, err := range with.Documents(ctx, "", store.MaxBatch, false) {
@@ -107,58 +153,42 @@ func (d *Declaration) withFormer(ctx context.Context, with *admin.Session) ([]st
 	return ids, nil
 }
 
-// write makes accounts as they are declared. A token that another account of the
-// list loses is free in the next round.
-func (d *Declaration) write(ctx context.Context, with *admin.Session, ids []string) error {
-	changed := false
-	defer func() {
-		if changed {
-			with.Follow()
-		}
-	}()
-	for len(ids) > 0 {
-		var again []string
-		progress := false
-		for batch := range slices.Chunk(ids, store.MaxBatch) {
-			created := make([]bool, len(batch))
-			for i, err := range with.Book.Declare(ctx, with.Now, batch, func(i int, a *book.Account) error {
-				created[i] = !a.Exists
-				return d.edit(ctx, with, a)
-			}) {
-				switch {
-				case errors.Is(err, store.ErrTokenTaken), err == nil && created[i]:
-					again = append(again, batch[i])
-				case err != nil && !errors.Is(err, errSame):
-					return fmt.Errorf("account %s of the configuration: %w", batch[i], err)
-				}
-				changed = changed || err == nil
-				progress = progress || err == nil || errors.Is(err, errSame)
+// change edits accounts, each in one step, and returns those that then lack a
+// declared key.
+func (d *Declaration) change(ctx context.Context, with *admin.Session, ids []string, edit func(*book.Account) error) (lacking []string, err error) {
+	for batch := range slices.Chunk(ids, store.MaxBatch) {
+		lacks := make([]bool, len(batch))
+		for i, err := range with.Book.Declare(ctx, with.Now, batch, func(i int, a *book.Account) error {
+			before := a.Clone()
+			err := edit(a)
+			lacks[i] = d.lacks(a, with.Now)
+			if err == nil && reflect.DeepEqual(before.Account, a.Account) && reflect.DeepEqual(before.Keys, a.Keys) {
+				return errSame
+			}
+			return err
+		}) {
+			if err != nil && !errors.Is(err, errSame) {
+				return nil, fmt.Errorf("account %s of the configuration: %w", batch[i], err)
+			}
+			if lacks[i] {
+				lacking = append(lacking, batch[i])
 			}
 		}
-		if !progress {
-			return d.explain(ctx, with, again[0])
-		}
-		ids = again
 	}
-	return nil
+	return lacking, nil
 }
 
-// explain says which key has a token of another account.
-func (d *Declaration) explain(ctx context.Context, with *admin.Session, id string) error {
-	for _, k := range d.accounts[id].Keys {
-		holder, err := with.Book.Holder(ctx, k.Hash, with.Now)
-		if err == nil && holder != id {
-			return fmt.Errorf("%s of the configuration: the account %s has a live key with this token: revoke that key, or load a configuration without it first", KeySubject(id, k.Name), holder)
-		}
-	}
-	return fmt.Errorf("account %s of the configuration: %w", id, store.ErrTokenTaken)
+func (d *Declaration) lacks(a *book.Account, now time.Time) bool {
+	want := d.accounts[a.ID]
+	return want != nil && slices.ContainsFunc(want.Keys, func(w key) bool {
+		k := a.Holding(w.Hash, now)
+		return k == nil || k.Kind != token.Key || !k.Live(now)
+	})
 }
 
-// edit makes an account as it is declared, and records that. The error is errSame
-// if it is already. It only creates a new account: a token that another account
-// could have belongs to an account that exists.
-func (d *Declaration) edit(ctx context.Context, with *admin.Session, a *book.Account) error {
-	want, before := d.accounts[a.ID], a.Clone()
+// settle makes an account as it is declared, and records that. It adds no key.
+func (d *Declaration) settle(ctx context.Context, with *admin.Session, a *book.Account) {
+	want := d.accounts[a.ID]
 	switch {
 	case want != nil:
 		with.DeclareAccount(ctx, a, api.AccountChange{Plan: &want.Plan, Label: &want.Label, Disabled: &want.Disabled}, true)
@@ -166,56 +196,70 @@ func (d *Declaration) edit(ctx context.Context, with *admin.Session, a *book.Acc
 		with.DeclareAccount(ctx, a, api.AccountChange{}, false)
 		want = &account{}
 	}
-	if before.Exists {
-		if err := want.setKeys(ctx, with, a); err != nil {
-			return err
-		}
-	}
-	if reflect.DeepEqual(before.Account, a.Account) && reflect.DeepEqual(before.Keys, a.Keys) {
-		return errSame
-	}
-	return nil
-}
-
-// setKeys revokes the declared keys that are not wanted, changes those that the
-// account has or had, and then adds the others: their names may have been free
-// only now.
-func (want *account) setKeys(ctx context.Context, with *admin.Session, a *book.Account) error {
 	for _, k := range a.Keys {
-		if before := k.Key; k.Declared && !slices.ContainsFunc(want.Keys, func(w key) bool { return w.Hash == k.Hash }) {
+		if k.Kind != token.Key || !k.Live(with.Now) {
+			continue
+		}
+		i := slices.IndexFunc(want.Keys, func(w key) bool { return w.Hash == k.Hash })
+		switch before := k.Key; {
+		case i >= 0:
+			want.Keys[i].adopt(ctx, with, a, k)
+		case k.Declared:
 			k.Declared, k.RevokedAt = false, with.Now
 			with.RecordKey(ctx, a, api.KeyRevoke, &before, k.Key)
+		case want.has(k.Name): // the names of the file win
+			k.Name = want.otherName(a, k.Name, with.Now)
+			with.RecordKey(ctx, a, api.KeySet, &before, k.Key)
 		}
 	}
-	var missing []key
-	for _, w := range want.Keys {
+}
+
+func (want *account) has(name string) bool {
+	return slices.ContainsFunc(want.Keys, func(w key) bool { return w.Name == name })
+}
+
+// otherName returns a name for an own key whose name a declared one gets.
+func (want *account) otherName(a *book.Account, name string, now time.Time) string {
+	stem := []rune(name)
+	for n := 2; ; n++ {
+		suffix := fmt.Sprintf(" (%d)", n)
+		for !admin.ValidName(string(stem) + suffix) { // too long
+			stem = stem[:len(stem)-1]
+		}
+		other := string(stem) + suffix
+		if !want.has(other) && !slices.ContainsFunc(a.Keys, func(k *book.Key) bool { return k.Name == other && k.Live(now) }) {
+			return other
+		}
+	}
+}
+
+// complete adds the declared keys that a settled account lacks.
+func (d *Declaration) complete(ctx context.Context, with *admin.Session, a *book.Account) error {
+	for _, w := range d.accounts[a.ID].Keys {
 		switch k := a.Holding(w.Hash, with.Now); {
 		case k == nil:
-			missing = append(missing, w)
+			k := book.Key{Hash: w.Hash, Key: store.Key{
+				ID: token.IDOf(a.ID, w.Hash), Account: a.ID, Kind: token.Key, Name: w.Name, Abilities: w.Abilities,
+				Hint: token.Hint(""), CreatedAt: admin.Round(with.Now), Declared: true,
+			}}
+			if err := a.Create(k); err != nil {
+				return fmt.Errorf("key %s: %w", w.Name, err)
+			}
+			with.RecordKey(ctx, a, api.KeyCreate, nil, k.Key)
 		case k.Kind != token.Key:
-			return fmt.Errorf("key %s: its token is one of a login", w.Name)
+			return store.ErrTokenTaken // a login has it
 		default:
 			w.adopt(ctx, with, a, k)
 		}
 	}
-	for _, w := range missing {
-		k := book.Key{Hash: w.Hash, Key: store.Key{
-			ID: token.IDOf(a.ID, w.Hash), Account: a.ID, Kind: token.Key, Name: w.Name, Abilities: w.Abilities,
-			Hint: token.Hint(""), CreatedAt: admin.Round(with.Now), Declared: true,
-		}}
-		if err := a.Create(k); err != nil {
-			return undeclared(w.Name, err)
-		}
-		with.RecordKey(ctx, a, api.KeyCreate, nil, k.Key)
-	}
-	return check(a, with.Now)
+	return nil
 }
 
 // adopt makes a key that the account has, or had, the declared one. It keeps its
-// id, limits and addresses.
+// id. Nobody could change limits and addresses that it kept.
 func (w key) adopt(ctx context.Context, with *admin.Session, a *book.Account, k *book.Key) {
 	before := k.Key
-	k.Name, k.Declared, k.ExpiresAt, k.RevokedAt = w.Name, true, time.Time{}, time.Time{}
+	k.Name, k.Declared, k.ExpiresAt, k.RevokedAt, k.Limits, k.Addresses = w.Name, true, time.Time{}, time.Time{}, nil, nil
 	if book.JoinAbilities(k.Abilities) != book.JoinAbilities(w.Abilities) {
 		k.Abilities = w.Abilities
 	}
@@ -225,27 +269,4 @@ func (w key) adopt(ctx context.Context, with *admin.Session, a *book.Account, k 
 	case !reflect.DeepEqual(before, k.Key):
 		with.RecordKey(ctx, a, api.KeySet, &before, k.Key)
 	}
-}
-
-// check refuses an account whose declared keys are in the way of others.
-func check(a *book.Account, now time.Time) error {
-	names := map[string]bool{}
-	for _, k := range a.Keys {
-		if k.Kind != token.Key || !k.Live(now) {
-			continue
-		}
-		if names[k.Name] {
-			return undeclared(k.Name, store.ErrNameTaken)
-		}
-		names[k.Name] = true
-	}
-	if len(names) > store.MaxLiveKeys {
-		return undeclared("", store.ErrTooManyKeys)
-	}
-	return nil
-}
-
-// undeclared says what to do about a key that the configuration does not have.
-func undeclared(name string, err error) error {
-	return fmt.Errorf("key %s: %w: revoke or change the keys of the account that are not declared", name, err)
 }

@@ -47,7 +47,10 @@ func apply(g *controltest.Gate, accounts ...declare.Account) error {
 	if err != nil {
 		return err
 	}
-	with := &admin.Session{Policy: g.Policy(), Book: opened, Now: g.Now(), Follow: g.Follow}
+	with := &admin.Session{Policy: g.Policy(), Book: opened, Now: g.Now()}
+	if err := d.Check(context.Background(), with); err != nil {
+		return err
+	}
 	return d.Apply(context.Background(), with, zap.NewNop())
 }
 
@@ -180,7 +183,7 @@ func TestAudit(t *testing.T) {
 	}
 	load("account.create key.create key.create", acme(key("a", "1"), key("b", "2")))
 	load("", acme(key("b", "2"), key("a", "1")))
-	load("key.revoke key.set", acme(key("a", "2")))
+	load("key.set key.revoke", acme(key("a", "2")))
 	changed := acme(key("a", "2", "convert"))
 	changed.Disabled = true
 	load("account.set key.set", changed)
@@ -206,41 +209,63 @@ func TestAbilities(t *testing.T) {
 	}
 }
 
-// TestOtherKeys: keys that the file does not have can be in the way of those that
-// it has. The error says which, and nothing of the account is changed.
+// TestOtherKeys: the names of the file win over those of keys that it does not
+// have, and the number of these is no matter. Only a token can be taken.
 func TestOtherKeys(t *testing.T) {
 	t.Parallel()
 	g := controltest.New(t)
 	must(t, apply(g, acme(key("ci", "1"))))
-	own := store.Key{ID: "key_own", Account: "acme", Kind: token.Key, Name: "own", CreatedAt: g.Now(), Hint: "tgk_…abcd"}
-	must(t, g.Opened().CreateKey(t.Context(), own, token.Foreign("own")))
-	const inTheWay = "account acme of the configuration: key own: a live key has this name: revoke or change the keys of the account that are not declared"
-	for _, c := range []struct {
-		want     string
-		accounts []declare.Account
-	}{
-		{inTheWay, []declare.Account{acme(key("own", "1"))}},
-		{inTheWay, []declare.Account{acme(key("ci", "1"), key("own", "2"))}},
-		{
-			"account other key x of the configuration: the account acme has a live key with this token: revoke that key, or load a configuration without it first",
-			[]declare.Account{acme(key("ci", "1")), {ID: "other", Plan: "free", Keys: []declare.Key{key("x", "own")}}},
-		},
-	} {
-		if err := apply(g, c.accounts...); err == nil || err.Error() != c.want {
-			t.Errorf("got %v, want %s", err, c.want)
+	long := strings.Repeat("ü", 64)
+	for i := range store.MaxLiveKeys - 1 {
+		name := fmt.Sprint("own ", i)
+		switch i {
+		case 0:
+			name = "next"
+		case 1:
+			name = "next (2)"
+		case 2:
+			name = long
 		}
-		if a := document(t, g); a.Keys[0].Name != "ci" || !a.Keys[0].RevokedAt.IsZero() {
-			t.Errorf("got %+v", a.Keys[0])
+		own := store.Key{ID: fmt.Sprint("key_own", i), Account: "acme", Kind: token.Key, Name: name, CreatedAt: g.Now(), Hint: "tgk_…abcd", Abilities: []string{"convert"}}
+		own.Limits = []store.Limit{{Endpoint: "convert", Period: store.Day, Max: 1, OfKey: true}}
+		must(t, g.Opened().CreateKey(t.Context(), own, token.Foreign(name)))
+	}
+	must(t, apply(g, acme(key("ci", "1"), key("next", "2"), key(long, "3"), key("next (3)", "own 7"))))
+	a := document(t, g)
+	names := map[string]bool{}
+	for _, k := range a.Keys {
+		if names[k.Name] || !k.Live(g.Now()) {
+			t.Errorf("got %+v", k)
+		}
+		names[k.Name] = true
+	}
+	for id, want := range map[string]string{"key_own0": "next (4)", "key_own1": "next (2)", "key_own2": strings.Repeat("ü", 60) + " (2)", "key_own3": "own 3"} {
+		if k := a.Find(id); k.Name != want || k.Declared || len(k.Limits) != 1 {
+			t.Errorf("got %+v, want %s", k, want)
 		}
 	}
-	must(t, apply(g, acme(key("ci", "1"), key("mine", "own", "convert")))) // its own key becomes a declared one
-	if k := document(t, g).Find("key_own"); !k.Declared || k.Name != "mine" || k.Hint != own.Hint || len(k.Abilities) != 1 {
+	if k := a.Find("key_own7"); !k.Declared || k.Name != "next (3)" || k.Hint != "tgk_…abcd" || len(k.Abilities) != 3 || k.Limits != nil {
 		t.Errorf("got %+v", k)
+	}
+	if len(a.Keys) != store.MaxLiveKeys+2 {
+		t.Errorf("got %d keys", len(a.Keys))
+	}
+	entries, err := g.Opened().ListEntries(t.Context(), book.EntryFilter{Actors: []string{"configuration"}}, store.EntryID{}, 100)
+	if err != nil || !slices.ContainsFunc(entries, func(e store.Entry) bool { return e.Target == "key_own0" && e.Action == api.KeySet }) {
+		t.Errorf("got %+v, %v", entries, err)
+	}
+	const want = "account other key x of the configuration: the account acme has a live key or login with this token: revoke that first"
+	before := document(t, g)
+	if err := apply(g, acme(), declare.Account{ID: "other", Plan: "free", Keys: []declare.Key{key("x", "own 4")}}); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if a := document(t, g); !reflect.DeepEqual(a, before) {
+		t.Errorf("got %+v, want %+v", a, before)
 	}
 }
 
 // TestTokenMoves: a token moves from one account to another within one load, also
-// from an account that leaves the file, and to a new one.
+// from an account that leaves the file, and to a new one. Accounts swap tokens.
 func TestTokenMoves(t *testing.T) {
 	t.Parallel()
 	g := controltest.New(t)
@@ -249,6 +274,7 @@ func TestTokenMoves(t *testing.T) {
 	}
 	for _, accounts := range [][]declare.Account{
 		{acme(key("ci", "1"))}, {acme(), other(key("ci", "1"))}, {acme(key("ci", "1"))}, {other(key("x", "2"))}, {acme(key("x", "2")), other(key("ci", "1"))},
+		{acme(key("x", "1")), other(key("ci", "2"))},
 	} {
 		must(t, apply(g, accounts...))
 		for _, a := range accounts {
@@ -292,8 +318,8 @@ func (w *watched) Commit(ctx context.Context, batches ...book.Batch) []error {
 	return w.Engine.Commit(ctx, batches...)
 }
 
-// TestWrites: a load writes the accounts that differ, and nothing if none does. An
-// account that something else has changed is repaired by the next load.
+// TestWrites: a load writes the accounts that differ. An account that something
+// else has changed is repaired by the next load.
 func TestWrites(t *testing.T) {
 	t.Parallel()
 	engine := &watched{Engine: memstore.New()}
@@ -311,7 +337,7 @@ func TestWrites(t *testing.T) {
 		many = append(many, declare.Account{ID: fmt.Sprint("acc_", i), Plan: "starter", Keys: []declare.Key{key("ci", fmt.Sprint(i))}})
 	}
 	load(2*len(many), 2, many...) // a new account in two steps
-	load(0, 0, many...)
+	load(0, 1, many...)
 	many[7].Label = "seven"
 	load(1, 2, many...)
 	load(2, 2, many[2:]...)
@@ -320,9 +346,9 @@ func TestWrites(t *testing.T) {
 		return nil
 	})
 	must(t, errs[0])
-	load(1, 0, many[2:]...)
+	load(1, 1, many[2:]...)
 	load(len(many)-2, 2)
-	load(0, 0)
+	load(0, 1)
 }
 
 // TestTwoGates: a gate that another one interrupts begins again, so that the
@@ -336,10 +362,14 @@ func TestTwoGates(t *testing.T) {
 	engine.before = func() { // the mark at the begin of the first
 		engine.before = func() { must(t, apply(g, two)) } // and the one at its end
 	}
-	must(t, apply(g, one))
-	if a := document(t, g); a.Plan != one.Plan || !a.Holding(token.Foreign("1"), g.Now()).Live(g.Now()) || a.Holding(token.Foreign("2"), g.Now()).Live(g.Now()) {
-		t.Errorf("got %+v", a)
+	for range 2 {
+		must(t, apply(g, one))
+		if a := document(t, g); a.Plan != one.Plan || !a.Holding(token.Foreign("1"), g.Now()).Live(g.Now()) || a.Holding(token.Foreign("2"), g.Now()).Live(g.Now()) {
+			t.Errorf("got %+v", a)
+		}
+		engine.before = func() { must(t, apply(g, two)) } // while a file loads again that is in force
 	}
+	engine.before = nil
 }
 
 func TestScripts(t *testing.T) { clitest.Run(t, "testdata/script") }
@@ -369,7 +399,7 @@ func TestNoStore(t *testing.T) {
 	engine := &controltest.Steps{Engine: memstore.New()}
 	g := controltest.Over(t, engine)
 	full := errors.New("the disk is full")
-	for n := range 3 {
+	for n := range 4 { // one call of Check, and two of Apply
 		calls := 0
 		engine.Before = func(context.Context, []string) error {
 			if calls++; calls > n {
@@ -377,7 +407,7 @@ func TestNoStore(t *testing.T) {
 			}
 			return nil
 		}
-		if err := apply(g, acme(key("ci", "1"))); (n < 2) != errors.Is(err, full) {
+		if err := apply(g, acme(key("ci", "1"))); (n < 3) != errors.Is(err, full) {
 			t.Errorf("after %d changes: got %v", n, err)
 		}
 	}

@@ -70,7 +70,8 @@ func (a *Account) Holding(hash token.Hash, at time.Time) (key *Key) {
 // those that are live at key.CreatedAt: the errors are store.ErrNameTaken and
 // store.ErrTooManyKeys. A token.Login has neither error: if there are
 // store.MaxLiveLogins live login tokens, the oldest is revoked at
-// key.CreatedAt. The error is store.ErrNotFound without an account.
+// key.CreatedAt. The error is store.ErrNotFound without an account. There is room
+// for a declared key whatever others the account has.
 func (a *Account) Create(key Key) error { return a.add(key, nil, false) }
 
 // Import is Create for a key whose token another system made. The error is
@@ -142,7 +143,7 @@ func (a *Account) add(key Key, old *Key, overlap bool) error {
 		return store.ErrExists
 	case old == nil && slices.ContainsFunc(others, func(k *Key) bool { return k.Name == key.Name }):
 		return store.ErrNameTaken
-	case live >= store.MaxLiveKeys:
+	case live >= store.MaxLiveKeys && !key.Declared:
 		return store.ErrTooManyKeys
 	}
 	key.Account = a.ID
