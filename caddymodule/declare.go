@@ -29,9 +29,8 @@ var (
 )
 
 const (
-	// How long a load waits for a server that is not connected yet: with accounts to
-	// declare, and without.
-	declareWithin, forgetWithin = 10 * time.Second, time.Second
+	// connectWithin is how long a load waits for a server that is not connected yet.
+	connectWithin = 3 * time.Second
 
 	// declareEvery is how often an app tries again, and then looks whether another
 	// gate has declared something else.
@@ -43,25 +42,17 @@ const (
 // fail, and keys of the configuration in force must not. Without any to declare,
 // the gate starts with a store that fails, as ever.
 func (a *App) declare(open *pool.Store, reload bool) (err error) {
-	within := declareWithin
-	switch {
-	case reload && a.declaration.IsEmpty():
-		return nil
-	case a.declaration.IsEmpty():
-		within = forgetWithin
-	}
-	if _, connects := open.Engine.(store.Clock); !connects {
-		within = 0
-	}
 	if !reload {
 		declarer.Store(a)
+	} else if a.declaration.IsEmpty() {
+		return nil
 	}
-	for until := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(connectWithin); ; time.Sleep(20 * time.Millisecond) {
 		err = a.declaration.Check(context.Background(), a.session(open))
 		if err == nil && !reload {
 			err = a.apply(open)
 		}
-		if !errors.Is(err, store.ErrUnavailable) || !time.Now().Before(until) {
+		if !errors.Is(err, store.ErrUnavailable) || time.Now().After(until) {
 			break
 		}
 	}
@@ -99,8 +90,7 @@ func (a *App) keepDeclared(ctx context.Context) {
 	}
 	go func() {
 		controlBackend{a}.Follow()
-		_, shared := open.Engine.(store.Clock)
-		for warned := ""; declarer.Load() == a && (err != nil || shared); {
+		for warned := ""; declarer.Load() == a; {
 			select {
 			case <-ctx.Done():
 				return

@@ -3,7 +3,6 @@ package caddymodule_test
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
@@ -82,6 +82,37 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
+// during calls the API with a key while something is done: each call is admitted.
+func (s *site) during(t *testing.T, bearer string, do func()) {
+	t.Helper()
+	var calling sync.WaitGroup
+	done := make(chan struct{})
+	for range 4 {
+		calling.Go(func() {
+			for last := false; !last; {
+				select {
+				case <-done:
+					last = true
+				default:
+				}
+				if got := s.get(t, convert, bearer); got.status != http.StatusOK {
+					t.Errorf("got %+v", got)
+				}
+			}
+		})
+	}
+	do()
+	close(done)
+	calling.Wait()
+}
+
+// load loads a configuration with more options, and does not change the site's.
+func (s *site) load(more, behind string) error {
+	of := site{setup: s.setup}
+	of.more, of.behind = more, behind
+	return s.client.Load(of.text(s.upstream.address()))
+}
+
 // TestRotationByFile: with the old and the new key in one file between two loads,
 // no call fails.
 func TestRotationByFile(t *testing.T) {
@@ -89,37 +120,43 @@ func TestRotationByFile(t *testing.T) {
 	before, beforeLine := secretKey(t, "ci-1")
 	after, afterLine := secretKey(t, "ci-2")
 	s.declares(t, "business", beforeLine)
-	// during calls the API until a load is done.
-	during := func(bearer string, lines ...string) {
-		var calling sync.WaitGroup
-		done := make(chan struct{})
-		for range 4 {
-			calling.Go(func() {
-				for loaded := false; !loaded; {
-					select {
-					case <-done:
-						loaded = true
-					default:
-					}
-					if got := s.get(t, convert, bearer); got.status != http.StatusOK {
-						t.Errorf("got %+v", got)
-					}
-				}
-			})
+	loads := func(lines string) func() {
+		return func() {
+			if err := s.load("account acme business {\n"+lines+"}\n", ""); err != nil {
+				t.Error(err)
+			}
 		}
-		s.declares(t, "business", lines...)
-		close(done)
-		calling.Wait()
 	}
-	during(before, beforeLine, afterLine)
-	during(after, afterLine)
+	s.during(t, before, loads(beforeLine+afterLine))
+	s.during(t, after, loads(afterLine))
 	if got := s.get(t, convert, before); got.status != http.StatusUnauthorized {
 		t.Errorf("the old key: got %+v", got)
 	}
 }
 
-// TestLoadThatFailsDeclaresNothing: after a load in which another app fails, the
-// store is as the configuration in force declares it.
+// TestMoveToNewPlan: an account moves to a plan with a new name, and no call fails:
+// a load adds the plan, the next one moves the account, and a third one removes the
+// old plan.
+func TestMoveToNewPlan(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), port: freePort(t)})
+	bearer, line := secretKey(t, "ci")
+	plan := func(name string) string { return "plan " + name + " {\nconvert unlimited\n}\n" }
+	account := func(plan string) string { return "account acme " + plan + " {\n" + line + "}\n" }
+	must := func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	must(s.load(plan("old")+account("old"), ""))
+	s.during(t, bearer, func() {
+		must(s.load(plan("old")+plan("new")+account("old"), ""))
+		must(s.load(plan("old")+plan("new")+account("new"), ""))
+		must(s.load(plan("new")+account("new"), ""))
+	})
+}
+
+// TestLoadThatFailsDeclaresNothing: a load in which another app fails changes
+// nothing in the store, not even for a moment.
 func TestLoadThatFailsDeclaresNothing(t *testing.T) {
 	s := start(t, setup{zone: calmZone(), port: freePort(t)})
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -130,25 +167,46 @@ func TestLoadThatFailsDeclaresNothing(t *testing.T) {
 	kept, keptLine := secretKey(t, "kept")
 	never, neverLine := secretKey(t, "never")
 	s.declares(t, "business", keptLine)
-	running := s.setup
-	s.more = "account acme small {\n" + neverLine + "}\naccount other small\n"
-	s.behind = fmt.Sprintf("respond x\n}\nhttp://:%d {\nbind 127.0.0.1", taken.Addr().(*net.TCPAddr).Port)
-	for range 10 { // the app tollgate may have been started by then, or not
-		if err := s.reload(); err == nil {
-			t.Fatal("the configuration was loaded")
+	all := func() []store.Entry {
+		list, err := s.store(t).ListEntries(t.Context(), book.EntryFilter{}, store.EntryID{}, 100)
+		if err != nil {
+			t.Fatal(err)
 		}
-		s.setup, running = running, s.setup
-		for bearer, want := range map[string]int{kept: http.StatusOK, never: http.StatusUnauthorized} {
-			if got := s.get(t, convert, bearer); got.status != want {
-				t.Errorf("got %+v, want %d", got, want)
+		return list
+	}
+	entries := len(all())
+	behind := fmt.Sprintf("respond x\n}\nhttp://:%d {\nbind 127.0.0.1", taken.Addr().(*net.TCPAddr).Port)
+	s.during(t, kept, func() {
+		for i := range 10 { // the app tollgate may have been started by then, or not
+			more := "account acme small {\n" + neverLine + "}\naccount other small\n"
+			if i%2 == 0 {
+				more = ""
+			}
+			if err := s.load(more, behind); err == nil {
+				t.Error("the configuration was loaded")
+			}
+			if got := s.get(t, convert, never); got.status != http.StatusUnauthorized {
+				t.Errorf("got %+v", got)
 			}
 		}
-		if account, err := s.store(t).Account(t.Context(), "acme"); err != nil || account.Plan != "business" || !account.Declared {
-			t.Errorf("got %+v, %v", account, err)
-		}
-		if account, err := s.store(t).Account(t.Context(), "other"); err == nil && account.Declared || err != nil && !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("got %+v, %v", account, err)
-		}
-		s.setup, running = running, s.setup
+	})
+	if list := all(); len(list) != entries {
+		t.Errorf("the audit log has %+v", list)
+	}
+}
+
+// TestLoadOfATakenToken fails before it changes anything.
+func TestLoadOfATakenToken(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), port: freePort(t)})
+	bearer, line := secretKey(t, "ci")
+	s.declares(t, "business", line)
+	_, own := s.account(t, "business")
+	sum := token.Foreign(own)
+	err := s.load("account acme small\naccount other small {\nkey x sha256:"+hex.EncodeToString(sum[:])+"\n}\n", "")
+	if err == nil || !strings.Contains(err.Error(), "has a live key or login with this token") {
+		t.Errorf("got %v", err)
+	}
+	if got := s.get(t, convert, bearer); got.status != http.StatusOK {
+		t.Errorf("got %+v", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -136,6 +137,80 @@ func TestGatesDeclare(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestGateThatCannotLoad: a load of a gate that fails brings no key back that
+// another gate has revoked since.
+func TestGateThatCannotLoad(t *testing.T) {
+	t.Parallel()
+	g := startGates(t, patient...)
+	text, err := os.ReadFile(g.all[0].Caddyfile)
+	must(t, err)
+	key := makeKey(t, g.all[0], "ci")
+	with, without := declaring(t, string(text), "account shop business {\n"+key.Line+"\n}\n"), declaring(t, string(text), "account shop business\n")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer taken.Close()
+	for i, file := range []string{with, without} {
+		g.all[i].Configure(file)
+		must(t, g.all[i].Reload())
+	}
+	for _, file := range []string{with, string(text)} {
+		g.all[0].Configure(file + fmt.Sprintf("\nhttp://:%d {\n\tbind 127.0.0.1\n}\n", taken.Addr().(*net.TCPAddr).Port))
+		if err := g.all[0].Reload(); err == nil {
+			t.Error("the configuration was loaded")
+		}
+		for i, s := range g.all {
+			if got := ask(s, key.Token); got != "401 invalid_token" {
+				t.Errorf("gate %d answers %s to a revoked key", i+1, got)
+			}
+		}
+	}
+}
+
+// TestDeclareWithoutRedis: while redis does not answer, a load with accounts fails,
+// and one without them takes the keys away later. A gate that never declared any
+// says nothing about that.
+func TestDeclareWithoutRedis(t *testing.T) {
+	t.Parallel()
+	g := startGates(t, "timeout 500ms", "timeout 2s")
+	text, err := os.ReadFile(g.all[0].Caddyfile)
+	must(t, err)
+	key := makeKey(t, g.all[0], "ci")
+	file := declaring(t, string(text), "account shop business {\n"+key.Line+"\n}\n")
+	g.all[0].Configure(file)
+	must(t, g.all[0].Reload())
+	if got := ask(g.all[1], key.Token); got != "200" {
+		t.Fatalf("got %s", got)
+	}
+	g.proxy.Refuse()
+	g.proxy.Cut()
+	g.all[0].Configure(strings.Replace(file, "shop business", "shop starter", 1))
+	if err := g.all[0].Reload(); err == nil {
+		t.Error("a file with accounts was loaded")
+	}
+	for _, s := range g.all[:2] {
+		s.Configure(declaring(t, string(text), "plan spare\n"))
+		must(t, s.Reload())
+	}
+	const failed = "cannot apply the accounts and keys of the file"
+	if n := strings.Count(g.all[0].Log(), failed); n != 1 {
+		t.Errorf("the gate that declared logs it %d times", n)
+	}
+	must(t, g.proxy.Resume())
+	for i, s := range g.all {
+		eventually(t, "a revoked key", func() error {
+			if got := ask(s, key.Token); got != "401 invalid_token" {
+				return fmt.Errorf("gate %d answers %s", i+1, got)
+			}
+			return nil
+		})
+	}
+	for i, s := range g.all {
+		if i > 0 && strings.Contains(s.Log(), failed) {
+			t.Errorf("gate %d logs it", i+1)
+		}
+	}
 }
 
 // TestKeyNew: the line that key new prints opens the API with its token. A file

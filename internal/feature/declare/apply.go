@@ -27,40 +27,41 @@ var errSame = errors.New("the account is as declared")
 // IsEmpty tells whether nothing is declared.
 func (d *Declaration) IsEmpty() bool { return len(d.ids) == 0 }
 
-// Check tells whether Apply would work, and changes nothing. It tries a write, and
-// looks for tokens that other accounts have.
+// Check tells whether Apply would work, and changes nothing: the store can be
+// written, and other accounts have none of the tokens.
 func (d *Declaration) Check(ctx context.Context, with *admin.Session) error {
 	if err := with.Book.Engine.Check(ctx); err != nil {
 		return fmt.Errorf("accounts and keys of the configuration: %w", err)
 	}
-	lacking, err := d.change(ctx, with, d.ids, func(a *book.Account) error {
-		d.settle(ctx, with, a)
+	missing := map[string][]key{}
+	err := d.change(ctx, with, d.ids, func(a *book.Account) error {
+		missing[a.ID] = d.missing(a, with.Now)
 		return errSame
 	})
-	for _, id := range lacking {
-		for _, k := range d.accounts[id].Keys {
+	for id, keys := range missing {
+		for _, k := range keys {
 			if err == nil {
-				err = k.isFree(ctx, with, id)
+				err = k.checkHolder(ctx, with, id)
 			}
 		}
 	}
 	return err
 }
 
-// isFree refuses a token of an account that does not lose it by a load.
-func (w key) isFree(ctx context.Context, with *admin.Session, id string) error {
-	holder, err := with.Book.Holder(ctx, w.Hash, with.Now)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
+// checkHolder refuses a token that an account has, and does not lose by the load.
+func (w key) checkHolder(ctx context.Context, with *admin.Session, id string) error {
+	holder, err := with.Book.Engine.Holder(ctx, w.Hash)
 	var a *book.Account
 	if err == nil {
 		a, err = with.Book.Get(ctx, holder)
 	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("reading the account of a token: %w", err)
 	}
-	if k := a.Holding(w.Hash, with.Now); k == nil || k.Declared || holder == id && k.Kind == token.Key {
+	if k := a.Holding(w.Hash, with.Now); k == nil || !k.Live(with.Now) || k.Declared {
 		return nil
 	}
 	return fmt.Errorf("%s of the configuration: the account %s has a live key or login with this token: revoke that first", KeySubject(id, w.Name), holder)
@@ -109,20 +110,12 @@ func (d *Declaration) replace(ctx context.Context, with *admin.Session, last boo
 			return err
 		}
 	}
-	// A token that an account loses is free for another one in the second step, and
-	// a new account only gets a token that another one could have after its first.
-	lacking, err := d.change(ctx, with, ids, func(a *book.Account) error {
-		d.settle(ctx, with, a)
-		return nil
-	})
-	if err == nil {
-		_, err = d.change(ctx, with, lacking, func(a *book.Account) error {
-			d.settle(ctx, with, a)
-			return d.complete(ctx, with, a)
-		})
-	}
-	if err != nil {
-		return err
+	// Keys come in a second step: then another account has lost the token, and a new
+	// account exists.
+	for _, add := range []bool{false, true} {
+		if err := d.change(ctx, with, ids, func(a *book.Account) error { return d.edit(ctx, with, a, add) }); err != nil {
+			return err
+		}
 	}
 	return with.Book.SetDeclared(ctx, mark, book.Declared{Sum: d.sum, Gate: admin.Instance})
 }
@@ -153,41 +146,38 @@ func (d *Declaration) withFormer(ctx context.Context, with *admin.Session) ([]st
 	return ids, nil
 }
 
-// change edits accounts, each in one step, and returns those that then lack a
-// declared key.
-func (d *Declaration) change(ctx context.Context, with *admin.Session, ids []string, edit func(*book.Account) error) (lacking []string, err error) {
+// change edits accounts, each in one step.
+func (d *Declaration) change(ctx context.Context, with *admin.Session, ids []string, edit func(*book.Account) error) error {
 	for batch := range slices.Chunk(ids, store.MaxBatch) {
-		lacks := make([]bool, len(batch))
-		for i, err := range with.Book.Declare(ctx, with.Now, batch, func(i int, a *book.Account) error {
+		for i, err := range with.Book.Declare(ctx, with.Now, batch, func(_ int, a *book.Account) error {
 			before := a.Clone()
 			err := edit(a)
-			lacks[i] = d.lacks(a, with.Now)
 			if err == nil && reflect.DeepEqual(before.Account, a.Account) && reflect.DeepEqual(before.Keys, a.Keys) {
 				return errSame
 			}
 			return err
 		}) {
 			if err != nil && !errors.Is(err, errSame) {
-				return nil, fmt.Errorf("account %s of the configuration: %w", batch[i], err)
-			}
-			if lacks[i] {
-				lacking = append(lacking, batch[i])
+				return fmt.Errorf("account %s of the configuration: %w", batch[i], err)
 			}
 		}
 	}
-	return lacking, nil
+	return nil
 }
 
-func (d *Declaration) lacks(a *book.Account, now time.Time) bool {
-	want := d.accounts[a.ID]
-	return want != nil && slices.ContainsFunc(want.Keys, func(w key) bool {
-		k := a.Holding(w.Hash, now)
-		return k == nil || k.Kind != token.Key || !k.Live(now)
-	})
+// missing returns the declared keys that are not live in an account.
+func (d *Declaration) missing(a *book.Account, now time.Time) (keys []key) {
+	if want := d.accounts[a.ID]; want != nil {
+		keys = slices.DeleteFunc(slices.Clone(want.Keys), func(w key) bool {
+			k := a.Holding(w.Hash, now)
+			return k != nil && k.Kind == token.Key && k.Live(now)
+		})
+	}
+	return keys
 }
 
-// settle makes an account as it is declared, and records that. It adds no key.
-func (d *Declaration) settle(ctx context.Context, with *admin.Session, a *book.Account) {
+// edit makes an account as it is declared, and records that. It adds keys or not.
+func (d *Declaration) edit(ctx context.Context, with *admin.Session, a *book.Account, add bool) error {
 	want := d.accounts[a.ID]
 	switch {
 	case want != nil:
@@ -200,42 +190,23 @@ func (d *Declaration) settle(ctx context.Context, with *admin.Session, a *book.A
 		if k.Kind != token.Key || !k.Live(with.Now) {
 			continue
 		}
-		i := slices.IndexFunc(want.Keys, func(w key) bool { return w.Hash == k.Hash })
+		hash := slices.IndexFunc(want.Keys, func(w key) bool { return w.Hash == k.Hash })
+		name := slices.IndexFunc(want.Keys, func(w key) bool { return w.Name == k.Name })
 		switch before := k.Key; {
-		case i >= 0:
-			want.Keys[i].adopt(ctx, with, a, k)
+		case hash >= 0:
+			want.Keys[hash].adopt(ctx, with, a, k)
 		case k.Declared:
 			k.Declared, k.RevokedAt = false, with.Now
 			with.RecordKey(ctx, a, api.KeyRevoke, &before, k.Key)
-		case want.has(k.Name): // the names of the file win
-			k.Name = want.otherName(a, k.Name, with.Now)
+		case name >= 0: // the names of the file win; a name has at most 64 characters
+			k.Name = fmt.Sprintf("%.40s (%s)", k.Name, k.ID)
 			with.RecordKey(ctx, a, api.KeySet, &before, k.Key)
 		}
 	}
-}
-
-func (want *account) has(name string) bool {
-	return slices.ContainsFunc(want.Keys, func(w key) bool { return w.Name == name })
-}
-
-// otherName returns a name for an own key whose name a declared one gets.
-func (want *account) otherName(a *book.Account, name string, now time.Time) string {
-	stem := []rune(name)
-	for n := 2; ; n++ {
-		suffix := fmt.Sprintf(" (%d)", n)
-		for !admin.ValidName(string(stem) + suffix) { // too long
-			stem = stem[:len(stem)-1]
-		}
-		other := string(stem) + suffix
-		if !want.has(other) && !slices.ContainsFunc(a.Keys, func(k *book.Key) bool { return k.Name == other && k.Live(now) }) {
-			return other
-		}
+	if !add {
+		return nil
 	}
-}
-
-// complete adds the declared keys that a settled account lacks.
-func (d *Declaration) complete(ctx context.Context, with *admin.Session, a *book.Account) error {
-	for _, w := range d.accounts[a.ID].Keys {
+	for _, w := range d.missing(a, with.Now) {
 		switch k := a.Holding(w.Hash, with.Now); {
 		case k == nil:
 			k := book.Key{Hash: w.Hash, Key: store.Key{
@@ -259,10 +230,8 @@ func (d *Declaration) complete(ctx context.Context, with *admin.Session, a *book
 // id. Nobody could change limits and addresses that it kept.
 func (w key) adopt(ctx context.Context, with *admin.Session, a *book.Account, k *book.Key) {
 	before := k.Key
-	k.Name, k.Declared, k.ExpiresAt, k.RevokedAt, k.Limits, k.Addresses = w.Name, true, time.Time{}, time.Time{}, nil, nil
-	if book.JoinAbilities(k.Abilities) != book.JoinAbilities(w.Abilities) {
-		k.Abilities = w.Abilities
-	}
+	k.Name, k.Abilities, k.Declared = w.Name, w.Abilities, true
+	k.ExpiresAt, k.RevokedAt, k.Limits, k.Addresses = time.Time{}, time.Time{}, nil, nil
 	switch {
 	case !before.Live(with.Now):
 		with.RecordKey(ctx, a, api.KeyCreate, nil, k.Key)

@@ -138,7 +138,7 @@ func newKey(c Key, plan *policy.Plan) (key, error) {
 	case plan == nil:
 		return k, nil
 	case len(k.Abilities) == 0:
-		k.Abilities = slices.Clone(plan.Abilities)
+		k.Abilities = slices.Sorted(slices.Values(plan.Abilities))
 	}
 	for _, ability := range k.Abilities {
 		if !slices.Contains(plan.Abilities, ability) {

@@ -38,9 +38,6 @@ func TestDeclaredPages(t *testing.T) {
 		}
 	}
 	const advice = "This is declared in the configuration file"
-	for _, form := range []string{"/edit", "/rotate", "/revoke"} {
-		person.get(page+form).has(t, http.StatusConflict, advice)
-	}
 	person.post(page+"/edit", "name", "x", "all", "on", "expires", "keep").has(t, http.StatusConflict, advice)
 	person.post(page+"/rotate", "overlap", "24").has(t, http.StatusConflict, advice)
 	person.post(page+"/revoke").has(t, http.StatusConflict, advice)

@@ -152,22 +152,11 @@ func (s *site) liveKey(r *http.Request, v *visit) (api.Key, error) {
 		return api.Key{}, err
 	}
 	for _, key := range keys {
-		if key.ID == r.PathValue("id") {
-			return key, v.keyRow(key).checkOwn()
+		if key.ID == r.PathValue("id") && v.keyRow(key).Live {
+			return key, nil
 		}
 	}
 	return api.Key{}, errNotFound
-}
-
-// checkOwn refuses changes of a key that has ended, and of a declared one.
-func (k keyRow) checkOwn() error {
-	switch {
-	case !k.Live:
-		return errNotFound
-	case k.Declared:
-		return errDeclared
-	}
-	return nil
 }
 
 func (v *visit) keyView(keys []api.Key, id string) (keyView, error) {
@@ -209,8 +198,8 @@ func (s *site) liveKeyForm(name string) pageHandler {
 		if err != nil {
 			return err
 		}
-		if err := view.checkOwn(); err != nil {
-			return err
+		if !view.Live {
+			return errNotFound
 		}
 		if draft := s.takeDraftOf(v.who.ID, w, r); isChoice(overlaps, draft.Get("overlap")) {
 			view.Overlap = draft.Get("overlap")
