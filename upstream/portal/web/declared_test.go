@@ -38,7 +38,7 @@ func TestDeclaredPages(t *testing.T) {
 		}
 	}
 	const advice = "This is declared in the configuration file"
-	person.post(page+"/edit", "name", "x", "all", "on", "expires", "keep").has(t, http.StatusConflict, advice)
+	person.post(page+"/edit", "name", "x", "scope", "all", "life", "0").has(t, http.StatusConflict, advice)
 	person.post(page+"/rotate", "overlap", "24").has(t, http.StatusConflict, advice)
 	person.post(page+"/revoke").has(t, http.StatusConflict, advice)
 	person.post("/settings/account", "current", password).has(t, http.StatusConflict, advice)
