@@ -112,10 +112,16 @@ func (d *Declaration) replace(ctx context.Context, with *admin.Session, last boo
 	}
 	// Keys come in a second step: then another account has lost the token, and a new
 	// account exists.
+	lacks := map[string]bool{}
 	for _, add := range []bool{false, true} {
-		if err := d.change(ctx, with, ids, func(a *book.Account) error { return d.edit(ctx, with, a, add) }); err != nil {
+		if err := d.change(ctx, with, ids, func(a *book.Account) error {
+			err := d.edit(ctx, with, a, add)
+			lacks[a.ID] = len(d.missing(a, with.Now)) > 0
+			return err
+		}); err != nil {
 			return err
 		}
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !lacks[id] })
 	}
 	return with.Book.SetDeclared(ctx, mark, book.Declared{Sum: d.sum, Gate: admin.Instance})
 }
