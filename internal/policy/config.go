@@ -134,8 +134,7 @@ type EndpointConfig struct {
 	// Patterns lists the routes of the endpoint, at least one: a method and a
 	// path pattern of Go's net/http.ServeMux, such as "GET /items/{id}" or "PUT
 	// /files/{path...}". The method is a registered one, or "*" for all, but
-	// never CONNECT or TRACE. GET includes HEAD. Of several patterns that match,
-	// also of other endpoints, the most specific one answers.
+	// never CONNECT or TRACE. GET includes HEAD.
 	Patterns []string `json:"patterns"`
 
 	// Ability puts the endpoint into a group: a token needs the ability
