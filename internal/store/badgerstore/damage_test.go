@@ -301,7 +301,7 @@ func TestLeftovers(t *testing.T) {
 func TestLogAlone(t *testing.T) {
 	t.Parallel()
 	crashed, dir := crashedStore(t), t.TempDir()
-	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil))
+	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil).WithValueLogFileSize(16 << 20))
 	if err = errors.Join(err, db.Close()); err != nil {
 		t.Fatalf("making an empty database: %v", err)
 	}
@@ -325,7 +325,7 @@ func TestUnlistedTable(t *testing.T) {
 	t.Parallel()
 	crashed, flushed := crashedStore(t), t.TempDir()
 	copyStore(t, crashed, flushed)
-	db, err := badger.Open(badger.DefaultOptions(flushed).WithLogger(nil).WithMemTableSize(2 << 20).WithValueThreshold(64 << 10).WithCompression(options.None))
+	db, err := badger.Open(badger.DefaultOptions(flushed).WithLogger(nil).WithValueLogFileSize(16 << 20).WithMemTableSize(2 << 20).WithValueThreshold(64 << 10).WithCompression(options.None))
 	if err != nil {
 		t.Fatalf("opening the database alone: %v", err)
 	}
