@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +24,6 @@ type AddressCall struct {
 
 	limiter *Limiter
 	taken   levels // after the call was admitted
-	first   bool   // the client had no cell
 }
 
 // Take counts a call if each limit of the client has room for its cost. It sets
@@ -62,7 +60,6 @@ func (c *AddressCall) Undo(ctx context.Context, rooms []store.Room) error {
 			}
 		}
 		s.admits(c, rooms)
-		s.deleted = c.first && s.isUnused(c)
 		return true
 	})
 }
@@ -163,8 +160,6 @@ func (t *turns) wait(ctx context.Context, key CellKey) (done func(), waited bool
 type addressState struct {
 	moment
 	levels levels
-	// isNew tells that there was no cell, and deleted that there is none again.
-	isNew, deleted bool
 }
 
 // levels are what is used, by period.
@@ -184,7 +179,7 @@ func levelOf(b store.Bucket) level { return level{int64(b.Full), int64(b.Part)} 
 // instant and the levels. It begins the days and months that have come since. A
 // later one than now's is now's, so that a clock that is set back opens none.
 func newAddressState(cell Cell, c *AddressCall) (*addressState, error) {
-	s := &addressState{isNew: len(cell.Value) == 0}
+	s := &addressState{}
 	var latest int64
 	if len(cell.Value) > 0 {
 		r := readCell(cell.Value)
@@ -245,7 +240,7 @@ func (s *addressState) take(c *AddressCall) {
 			l[1] += c.Cost
 		}
 	}
-	c.taken, c.first = s.levels, s.isNew
+	c.taken = s.levels
 }
 
 // settle changes the cost of the call in the day and the month that it counts in.
@@ -257,18 +252,7 @@ func (s *addressState) settle(c *AddressCall, cost int64) {
 	}
 }
 
-// isUnused tells whether the client has used nothing of its limits.
-func (s *addressState) isUnused(c *AddressCall) bool {
-	return !slices.ContainsFunc(c.Limits, func(l store.Limit) bool {
-		level := s.levels[l.Period]
-		return l.Period.IsPace() && level[0] > s.instant || !l.Period.IsPace() && level[1] > 0
-	})
-}
-
 func (s *addressState) change(c *AddressCall) Change {
-	if s.deleted {
-		return Change{Class: AddressClass}
-	}
 	value := binary.LittleEndian.AppendUint64(append(make([]byte, 0, addressSize), cellVersion), uint64(s.instant))
 	for _, l := range s.levels[store.Second:] {
 		value = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(value, uint64(l[0])), uint64(l[1]))
