@@ -30,7 +30,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/internal/login"
 	"github.com/caddy-tollgate/tollgate/internal/metrics"
-	"github.com/caddy-tollgate/tollgate/internal/misuse"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/pool"
 	"github.com/caddy-tollgate/tollgate/internal/site"
@@ -162,43 +161,6 @@ func (a *App) Provision(ctx caddy.Context) error {
 	return err
 }
 
-const storeNamespace = "tollgate.stores"
-
-// checkStore refuses the name of a store that this Caddy does not have.
-func checkStore(name string) error {
-	var known []string
-	for _, m := range caddy.GetModules(storeNamespace) {
-		known = append(known, m.ID.Name())
-	}
-	switch {
-	case slices.Contains(known, name):
-		return nil
-	case name == "redis":
-		return mistake("store", "this Caddy has no store %q: build one with xcaddy build --with github.com/caddy-tollgate/tollgate/caddymodule/redis", name)
-	}
-	return mistake("store", "unknown store %q: %s", name, misuse.Suggest(name, known))
-}
-
-// loadStore provisions the store of a configuration.
-func (a *App) loadStore(ctx caddy.Context) (pool.Opener, error) {
-	var named struct{ Module string }
-	if err := json.Unmarshal(a.StoreRaw, &named); err != nil {
-		return nil, fmt.Errorf("reading the store: %w", err)
-	}
-	if err := checkStore(named.Module); err != nil {
-		return nil, err
-	}
-	module, err := ctx.LoadModule(a, "StoreRaw")
-	if err != nil {
-		return nil, fmt.Errorf("loading the store: %w", err)
-	}
-	opener, ok := module.(pool.Opener)
-	if !ok {
-		return nil, mistake("store", "the module %s.%s is not a store", storeNamespace, named.Module)
-	}
-	return opener, nil
-}
-
 // resolveSite replaces the placeholders of the site, and applies its default.
 // The default is an address of Caddy's sites, which can be no address of links.
 // Then there is no site.
@@ -321,27 +283,6 @@ func (a *App) logSummary() {
 	}
 	a.log.Info("gate started", zap.String("store", caddy.GetModuleName(a.opener)), zap.Int("endpoints", len(a.policy.Endpoints)), zap.String("open", open),
 		zap.Strings("plans", plans), zap.String("timezone", a.policy.Calendar.Zone()), zap.String("mode", string(a.policy.Mode)))
-}
-
-// openStore returns the open store. It opens it, unless another configuration has it
-// open.
-func (a *App) openStore() (*pool.Store, error) {
-	open := a.store.Load()
-	if open == nil {
-		return pool.Join(a.opener, attach)
-	}
-	if !open.HasSettings(a.opener) {
-		a.log.Warn("store settings changed; restart to apply them", zap.String("store", a.opener.Key()))
-	}
-	return open, nil
-}
-
-// use makes an open store that of this app.
-func (a *App) use(open *pool.Store) {
-	if open != nil {
-		a.book.Store(open.Book.Renamed(a.policy.Names))
-		a.store.Store(open)
-	}
 }
 
 // Stop keeps the store open for requests in flight. Cleanup releases it.

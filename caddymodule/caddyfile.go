@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,13 +11,10 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-tollgate/tollgate/internal/block"
-	"github.com/caddy-tollgate/tollgate/internal/feature/declare"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
-	"github.com/caddy-tollgate/tollgate/internal/route"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
@@ -290,87 +286,6 @@ func (p *parser) login(pattern string) error {
 	return err
 }
 
-func (p *parser) endpoint(name string, route []string) error {
-	e := policy.EndpointConfig{Name: name}
-	subject := "endpoint " + name
-	if err := p.Unique(subject, "endpoint", name); err != nil {
-		return err
-	}
-	if err := p.route("endpoint <name>", route, &e); err != nil {
-		return err
-	}
-	var cost []string
-	err := p.Block(subject+" ",
-		block.Often("route <methods...>|* <paths...>", &route, func() error { return p.route("route", route, &e) }),
-		block.Once("ability <name>", &e.Ability),
-		block.Once("rename <old names...>", &e.Rename),
-		block.Once("upgrade [on|off]", &e.Upgrade),
-		block.Once("keep <headers...>", &e.Keep),
-		block.Once(costSyntax, &cost, func() error { return p.cost(cost, &e) }),
-	)
-	p.app.Endpoints = append(p.app.Endpoints, e)
-	return err
-}
-
-// route parses methods and paths. Each method has each path.
-func (p *parser) route(option string, words []string, e *policy.EndpointConfig) error {
-	paths := slices.IndexFunc(words, func(word string) bool { return !methods.MatchString(word) })
-	if paths < 1 || paths > 1 && slices.Contains(words[:paths], route.AnyMethod) {
-		return p.WrongArguments(option + " <methods...>|* <paths...>")
-	}
-	for _, path := range words[paths:] {
-		for _, method := range words[:paths] {
-			pattern := method + " " + path
-			if err := p.Unique("endpoint "+e.Name+" "+pattern, "route", pattern); err != nil {
-				return err
-			}
-			e.Patterns = append(e.Patterns, pattern)
-		}
-	}
-	return nil
-}
-
-// methods matches a word that is a method, or a mistake in one.
-var methods = regexp.MustCompile(`^(\*|[A-Za-z_-]+)$`)
-
-const costSyntax = "cost <number>|json <member> [<size>]|answer <header> reserve <number>"
-
-// cost parses a constant cost, the array whose number of elements is the cost,
-// or the header of the answer that tells it.
-func (p *parser) cost(args []string, e *policy.EndpointConfig) (err error) {
-	switch {
-	case args[0] == "answer":
-		if len(args) != 4 || args[2] != "reserve" {
-			return p.WrongArguments(costSyntax)
-		}
-		e.CostHeader = args[1]
-		if e.CostReserve, err = strconv.ParseInt(args[3], 10, 64); err != nil || e.CostReserve < 1 {
-			return p.Errf("invalid reservation %q of cost: use a whole number from 1 to %d", args[3], policy.MaxReserve)
-		}
-		return nil
-	case args[0] != "json" && len(args) == 1:
-		if e.Cost, err = strconv.ParseInt(args[0], 10, 64); err != nil || e.Cost < 1 {
-			return p.Errf("invalid cost %q: use a whole number from 1 to %d, json <member>, or answer <header> reserve <number>", args[0], policy.MaxCost)
-		}
-		return nil
-	case args[0] != "json" || len(args) < 2 || len(args) > 3:
-		return p.WrongArguments(costSyntax)
-	case args[1] == "":
-		return p.Err("empty member: name an array of the JSON body")
-	}
-	e.CostMember = args[1]
-	if len(args) == 3 {
-		size, err := humanize.ParseBytes(args[2])
-		if err != nil || size == 0 || size > policy.MaxCostBody {
-			return p.Errf("invalid size %q of cost: use a size up to 16MiB, such as 256KiB", args[2])
-		}
-		e.CostBody = int64(size)
-	}
-	return nil
-}
-
-const tokenPrefixSyntax = "token_prefix <word>"
-
 func (p *parser) plan(name string) error {
 	plan := policy.PlanConfig{Name: name, Limits: map[string]*policy.Limit{}}
 	if err := p.Unique("plan "+name, "plan", name); err != nil {
@@ -434,39 +349,6 @@ func addLimit(plan *policy.PlanConfig, l policy.LimitConfig) {
 		plan.Limits[l.Endpoint] = nil
 	}
 	plan.MoreLimits = append(plan.MoreLimits, l)
-}
-
-func (p *parser) account(id, plan string) error {
-	a := declare.Account{ID: id, Plan: plan}
-	subject := "account " + id
-	if err := p.Unique(subject, "account", id); err != nil {
-		return err
-	}
-	var args []string
-	err := p.Block(subject+" ",
-		block.Once("label <text>", &a.Label),
-		block.Once("disabled [on|off]", &a.Disabled),
-		block.Often(keySyntax, &args, func() error { return p.key(args, &a) }),
-	)
-	p.app.Accounts = append(p.app.Accounts, a)
-	return err
-}
-
-const keySyntax = "key <name> sha256:<hash> [<abilities...>]"
-
-// key parses a key. Without "sha256:" it has no hash, which is a mistake: the text
-// may be a token.
-func (p *parser) key(args []string, a *declare.Account) error {
-	if len(args) < 2 {
-		return p.WrongArguments(keySyntax)
-	}
-	k := declare.Key{Name: args[0], Abilities: args[2:]}
-	if sum, isHash := strings.CutPrefix(args[1], "sha256:"); isHash {
-		k.SHA256 = sum
-	}
-	p.Lines[declare.KeySubject(a.ID, k.Name)] = block.At(p.Dispenser)
-	a.Keys = append(a.Keys, k)
-	return nil
 }
 
 // locate adds file and line to each error of a tree of joined errors. An

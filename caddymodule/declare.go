@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/internal/admin"
+	"github.com/caddy-tollgate/tollgate/internal/block"
 	"github.com/caddy-tollgate/tollgate/internal/feature/declare"
 	"github.com/caddy-tollgate/tollgate/internal/pool"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -103,4 +105,37 @@ func (a *App) keepDeclared(ctx context.Context) {
 			}
 		}
 	}()
+}
+
+func (p *parser) account(id, plan string) error {
+	a := declare.Account{ID: id, Plan: plan}
+	subject := "account " + id
+	if err := p.Unique(subject, "account", id); err != nil {
+		return err
+	}
+	var args []string
+	err := p.Block(subject+" ",
+		block.Once("label <text>", &a.Label),
+		block.Once("disabled [on|off]", &a.Disabled),
+		block.Often(keySyntax, &args, func() error { return p.key(args, &a) }),
+	)
+	p.app.Accounts = append(p.app.Accounts, a)
+	return err
+}
+
+const keySyntax = "key <name> sha256:<hash> [<abilities...>]"
+
+// key parses a key. Without "sha256:" it has no hash, which is a mistake: the text
+// may be a token.
+func (p *parser) key(args []string, a *declare.Account) error {
+	if len(args) < 2 {
+		return p.WrongArguments(keySyntax)
+	}
+	k := declare.Key{Name: args[0], Abilities: args[2:]}
+	if sum, isHash := strings.CutPrefix(args[1], "sha256:"); isHash {
+		k.SHA256 = sum
+	}
+	p.Lines[declare.KeySubject(a.ID, k.Name)] = block.At(p.Dispenser)
+	a.Keys = append(a.Keys, k)
+	return nil
 }

@@ -1,6 +1,8 @@
 package gate_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/login"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/storetest"
@@ -357,13 +360,22 @@ func TestForeseeAnonymous(t *testing.T) {
 	}
 }
 
-// TestAnonymousWhileTheLimiterFails: calls get 503, and count nothing.
+// TestAnonymousWhileTheLimiterFails: calls get 503, and count nothing. Where too many
+// calls of an address wait for each other, that is no failure.
 func TestAnonymousWhileTheLimiterFails(t *testing.T) {
 	t.Parallel()
 	w := open(t, "", policy.AddressLimit{Limit: 5, Period: "day"})
-	w.limiterDown = true
 	w.next = noUpstream(t)
-	if got := w.come(t, "192.0.2.1"); got.Code != 503 || w.used(t, "anonymous", "convert", noon) != 0 {
-		t.Errorf("got %d, counted %d", got.Code, w.used(t, "anonymous", "convert", noon))
+	for fault, want := range map[error]string{
+		store.ErrUnavailable: "503 unavailable ", login.ErrContended: "429 too_many_concurrent 1",
+	} {
+		w.limiterFails = fmt.Errorf("asking: %w", fault)
+		answer := w.come(t, "192.0.2.1")
+		var body struct{ Code string }
+		err := json.Unmarshal(answer.Body.Bytes(), &body)
+		got := fmt.Sprint(answer.Code, " ", body.Code, " ", answer.Header().Get("Retry-After"))
+		if n := w.used(t, "anonymous", "convert", noon); err != nil || !strings.HasPrefix(got, want) || n != 0 {
+			t.Errorf("got %s (%v), counted %d, want %s", got, err, n, want)
+		}
 	}
 }

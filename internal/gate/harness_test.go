@@ -54,8 +54,8 @@ type world struct {
 	requestID string
 	showsID   bool
 
-	limiterDown bool
-	reached     []store.Quota
+	limiterFails error
+	reached      []store.Quota
 }
 
 // noon is later than the machine's clock: stores delete old calls by it.
@@ -130,8 +130,8 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return w.store, nil },
 		Limiter: func() (*login.Limiter, error) {
-			if w.limiterDown {
-				return nil, store.ErrUnavailable
+			if w.limiterFails != nil {
+				return nil, w.limiterFails
 			}
 			return limiter, nil
 		},

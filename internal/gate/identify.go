@@ -32,7 +32,7 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 	}
 	if err != nil {
 		d.refusal = g.storeFailed(err, by.IsIdentity())
-		if by.IsAnonymous() && d.refusal.Status == http.StatusUnauthorized { // nobody has this account
+		if by.IsAnonymous() && d.refusal.Status == http.StatusUnauthorized { // the client needs a key, not another account
 			d.refusal = g.credentials.NoToken
 			return
 		}

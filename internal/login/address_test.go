@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/login"
 	"github.com/caddy-tollgate/tollgate/internal/login/logintest"
+	"github.com/caddy-tollgate/tollgate/internal/outage"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
@@ -220,6 +222,44 @@ func TestDamagedCellsOfAddresses(t *testing.T) {
 				t.Errorf("%s: got %v, want %v", name, err, login.ErrCorrupt)
 			}
 		}
+	}
+}
+
+// slowCells answers changes when the test says so.
+type slowCells struct {
+	login.Cells
+
+	swapping chan struct{}
+	answers  chan struct{}
+}
+
+func (s slowCells) Swap(ctx context.Context, key login.CellKey, old login.Cell, change login.Change) (login.Cell, bool, error) {
+	s.swapping <- struct{}{}
+	<-s.answers
+	return s.Cells.Swap(ctx, key, old, change)
+}
+
+// TestSlowServer: while a call of an address waits for the server, another one of it
+// gives up in time, and one of another address does not wait.
+func TestSlowServer(t *testing.T) {
+	t.Parallel()
+	cells := slowCells{login.NewMemory(time.Now, nil), make(chan struct{}, 3), make(chan struct{})}
+	limiter := login.NewShared(cells, 50*time.Millisecond, outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "asking"))
+	ends := make(chan error, 2)
+	call := func(address string) error {
+		_, err := limiter.Take(t.Context(), daily(address, 5), make([]store.Room, 1), false)
+		return err
+	}
+	go func() { ends <- call("192.0.2.1") }()
+	<-cells.swapping
+	if err := call("192.0.2.1"); !errors.Is(err, login.ErrContended) {
+		t.Errorf("the second call of the address: got %v, want %v", err, login.ErrContended)
+	}
+	go func() { ends <- call("192.0.2.2") }()
+	<-cells.swapping
+	close(cells.answers)
+	if err := errors.Join(<-ends, <-ends); err != nil {
+		t.Error(err)
 	}
 }
 

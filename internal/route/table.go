@@ -41,7 +41,7 @@ type tree[T comparable] struct {
 	root   node[T]
 }
 
-// treeOf returns the tree of a method, which it adds if there is none.
+// treeOf returns the tree of a method. It adds a missing one.
 func treeOf[T comparable](trees *[]tree[T], method string) *node[T] {
 	i := slices.IndexFunc(*trees, func(t tree[T]) bool { return t.method == method })
 	if i < 0 {

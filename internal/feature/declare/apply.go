@@ -233,7 +233,7 @@ func (d *Declaration) edit(ctx context.Context, with *admin.Session, a *book.Acc
 }
 
 // adopt makes a key that the account has, or had, the declared one. It keeps its
-// id. Nobody could change limits and addresses that it kept.
+// id, but no limits and addresses: the file has none, and the API cannot change them.
 func (w key) adopt(ctx context.Context, with *admin.Session, a *book.Account, k *book.Key) {
 	before := k.Key
 	k.Name, k.Abilities, k.Declared = w.Name, w.Abilities, true
