@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -197,6 +198,7 @@ func TestSmuggling(t *testing.T) {
 	const inner = "GET /api/internal/x HTTP/1.1\r\nHost: gate.test\r\nTollgate-Account: evil\r\n\r\n"
 	const auth = "Authorization: Bearer TOKEN\r\n"
 	s := start(t, setup{zone: calmZone()})
+	var earlier []string // accounts
 	for _, c := range []struct {
 		threat, first, lines, body string
 		status                     string
@@ -236,18 +238,21 @@ func TestSmuggling(t *testing.T) {
 			if n := strings.Count(answer, "\r\nDate: ") + strings.Count(answer, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close"); n > 1 {
 				t.Errorf("got %d answers: %s", n, answer)
 			}
-			if n := s.upstream.seen() - before; n != c.seen && c.seen >= 0 || n > 1 {
+			// The upstream may see a broken body after the client has its answer.
+			reached := slices.DeleteFunc(s.upstream.all()[before:], func(r *http.Request) bool {
+				return slices.Contains(earlier, r.Header.Get("Tollgate-Account"))
+			})
+			earlier = append(earlier, id)
+			if n := len(reached); n != c.seen && c.seen >= 0 || n > 1 {
 				t.Errorf("the upstream saw %d requests, want %d", n, c.seen)
 			}
 			if n := s.used(t, id, "batch") + s.used(t, id, "convert"); n > 1 || n < int64(c.seen) {
 				t.Errorf("%d calls counted", n)
 			}
-			if s.upstream.seen() == before {
-				return
-			}
-			r, _ := s.upstream.last(t)
-			if r.Header.Get("Tollgate-Account") != id || strings.Contains(r.URL.Path, "internal") || len(r.Header["Content-Length"]) > 1 {
-				t.Errorf("the upstream got %s %v", r.URL, r.Header)
+			for _, r := range reached {
+				if r.Header.Get("Tollgate-Account") != id || strings.Contains(r.URL.Path, "internal") || len(r.Header["Content-Length"]) > 1 {
+					t.Errorf("the upstream got %s %v", r.URL, r.Header)
+				}
 			}
 		})
 	}
