@@ -145,16 +145,57 @@ func TestRefusalsPassed(t *testing.T) {
 	s := start(t, setup{zone: calmZone(), more: "errors pass", behind: `reverse_proxy UPSTREAM
 	handle_errors {
 		header Content-Type text/plain
-		respond "{err.status_code}: {err.message}"
+		respond "{err.status_code}: {http.tollgate.code} {http.tollgate.message}"
 	}`})
 	for _, c := range refusals(t, s) {
 		t.Run(c.name, func(t *testing.T) {
 			got := s.ask(t, cmp.Or(c.method, "GET"), cmp.Or(c.target, convert), "", c.header...)
-			if got.status != c.status || !strings.HasPrefix(got.body, fmt.Sprintf("%d: ", c.status)) {
-				t.Fatalf("got %d %q, want %d in the operator's words", got.status, got.body, c.status)
+			if got.status != c.status || !strings.HasPrefix(got.body, fmt.Sprintf("%d: %s ", c.status, c.code)) || strings.HasSuffix(got.body, " ") {
+				t.Fatalf("got %d %q, want %d %s in the operator's words", got.status, got.body, c.status, c.code)
 			}
 			if got.header.Get("Content-Type") != "text/plain" {
 				t.Errorf("got Content-Type %q, want the operator's", got.header.Get("Content-Type"))
+			}
+			checkRefusal(t, got, c)
+		})
+	}
+	checkFree(t, s)
+}
+
+// TestPassedFailure: the placeholders of a service that does not answer have no
+// address of it.
+func TestPassedFailure(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), more: "errors pass", behind: "reverse_proxy " + deadAddress + "\nhandle_errors {\nrespond `{http.tollgate.code}: {http.tollgate.message}`\n}"})
+	_, bearer := s.account(t, "starter")
+	for target, header := range map[string]string{convert: "Authorization: Bearer " + bearer, "/page": "Accept: */*"} {
+		if got := s.ask(t, "GET", target, "", header); got.body != "upstream_unreachable: The service behind the gate did not answer. Try again." {
+			t.Errorf("%s: got %d %s", target, got.status, got.body)
+		}
+	}
+}
+
+// TestRefusalsForOpenAI asks for the same with the member that SDKs of OpenAI's API
+// read, in the app and in an endpoint.
+func TestRefusalsForOpenAI(t *testing.T) {
+	types := map[int]string{401: "authentication_error", 403: "permission_error"}
+	s := start(t, setup{zone: calmZone(), more: "errors openai"})
+	for _, c := range refusals(t, s) {
+		t.Run(c.name, func(t *testing.T) {
+			got := s.ask(t, cmp.Or(c.method, "GET"), cmp.Or(c.target, convert), "", c.header...)
+			var body struct {
+				Message, Code string
+				Error         struct{ Message, Type, Code string }
+			}
+			if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status != c.status {
+				t.Fatalf("got %d %s", got.status, got.body)
+			}
+			want := body.Error
+			want.Message, want.Type, want.Code = body.Message, cmp.Or(types[c.status], "invalid_request_error"), c.code
+			if body.Error != want || body.Code != c.code || body.Message == "" || got.header.Get("Content-Length") != fmt.Sprint(len(got.body)) {
+				t.Errorf("got %s", got.body)
+			}
+			if requestID.MatchString(got.body) == (c.status == 401) {
+				t.Errorf("got body %s, want the id of the request unless it is a 401", got.body)
 			}
 			checkRefusal(t, got, c)
 		})

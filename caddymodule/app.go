@@ -26,6 +26,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/feature/check"
 	"github.com/caddy-tollgate/tollgate/internal/feature/declare"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/feature/feed"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/internal/login"
@@ -70,8 +71,18 @@ type App struct {
 	// are resolved as in Secret. Default: none, there is no introspection.
 	IntrospectionSecret string `json:"introspection_secret,omitempty"`
 
+	// TakeSecret opens POST /tollgate/take and /tollgate/calls/{call}/settle of
+	// the control listener, which count calls that do not pass through the gate,
+	// and nothing else. At least 32 characters, and another secret than the
+	// others. Placeholders are resolved as in Secret. Default: none, programs
+	// cannot take calls.
+	TakeSecret string `json:"take_secret,omitempty"`
+
 	// Webhook posts events to an HTTP server. Default: none.
 	Webhook *event.Webhook `json:"webhook,omitempty"`
+
+	// Feed posts what accounts call to a system that bills it. Default: none.
+	Feed *feed.Feed `json:"feed,omitempty"`
 
 	// Site is the address of the web pages, as in a Caddyfile, for links that open
 	// them for an account. Of several addresses, links lead to the first. Default:
@@ -84,12 +95,6 @@ type App struct {
 	// Accounts lists accounts with their keys. Each load makes them so in the
 	// store. Default: none.
 	Accounts []declare.Account `json:"accounts,omitempty"`
-
-	// Errors is how refusals are written. With "json" (the default) the gate
-	// writes them: as JSON, as a page for browsers, and with a status for gRPC
-	// clients. It also writes the errors 502, 503 and 504 of the handlers behind
-	// it, for endpoints and logins. "pass" leaves all of these to handle_errors.
-	Errors string `json:"errors,omitempty"`
 
 	policy *policy.Policy
 	declared
@@ -152,7 +157,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.gate = gate.New(gate.Options{
 		Policy: a.policy, Store: func() (gate.Store, error) { return a.Book() }, Limiter: a.limiter, Guesses: guesses(), Reservations: reservations,
 		Enrol: a.enrol, Assertions: a.signer,
-		PassErrors: a.Errors == errorsPass, Server: server{m}, Reporter: reporter{a}, Now: a.now, Since: a.since, Logger: a.log,
+		Server: server{m}, Reporter: reporter{a}, Now: a.now, Since: a.since, Logger: a.log,
 	})
 	a.began = time.Now()
 	enlist(a)
@@ -190,15 +195,12 @@ func (a *App) enrol(ctx context.Context, account, user, plan string) error {
 	return admin.Enrol(ctx, controlBackend{a}, account, user, plan)
 }
 
-// errorsPass is the value of App.Errors for handle_errors.
-const errorsPass = "pass"
-
 // check validates the configuration and compiles it. It returns all mistakes
 // joined. written says that placeholders have no values yet: secrets and a site
 // with one are not validated.
 func (a *App) check(written bool) (*policy.Policy, error) {
 	p, err := policy.New(a.Config)
-	errs := []error{a.checkSecrets(written), a.Webhook.Check(written), err}
+	errs := []error{a.checkSecrets(written), a.Webhook.Check(written), a.Feed.Check(written), err}
 	accounts := a.Accounts
 	switch is := func(d declare.Account) bool { return d.ID == policy.AnonymousAccount }; {
 	case p.Anonymous == nil || p.Anonymous.Plan == nil:
@@ -214,9 +216,6 @@ func (a *App) check(written bool) (*policy.Policy, error) {
 	}
 	if a.StoreRaw == nil {
 		errs = append(errs, mistake("store", "required: write store badger <directory>"))
-	}
-	if a.Errors != "" && a.Errors != "json" && a.Errors != errorsPass {
-		errs = append(errs, mistake("errors", "invalid value %q: use json or pass", a.Errors))
 	}
 	if name := http.CanonicalHeaderKey(a.TokenHeader); header.IsForbidden(name) {
 		errs = append(errs, mistake("token_header", "the gate removes the header %s from requests: use another one, such as X-Api-Key", name))
@@ -295,6 +294,7 @@ func (a *App) Stop() error {
 // Cleanup releases the store. It is closed when no configuration uses it.
 func (a *App) Cleanup() error {
 	defer a.Webhook.Close()
+	defer a.Feed.Close()
 	defer delist(a) // the last events of the store use this configuration
 	open := a.store.Load()
 	if a.ended.Swap(true) || open == nil {

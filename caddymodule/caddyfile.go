@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +13,8 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/block"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/feature/feed"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
-	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // parseApp parses the global option:
@@ -28,6 +27,11 @@ import (
 //		webhook <url> {
 //			secret <whsec_...>
 //			events <names...>
+//		}
+//		feed <url> {
+//			format cloudevents|lago|metronome
+//			token <text>
+//			every <duration>
 //		}
 //		timezone <zone>
 //		guard <prefixes...>
@@ -45,32 +49,39 @@ import (
 //		token_header <name>
 //		token_basic [on|off]
 //		foreign_keys [on|off]
-//		identity <placeholder> [plan <plan>] [prefix <text>]
+//		identity <placeholder> [plan <plan>|<placeholder> of <plans...>] [prefix <text>]
 //		anonymous <plan> {
-//			per_address <number> second|minute|hour|day|month
+//			per_address <number> second|minute|hour|day|week|month
 //		}
 //		introspection_secret <secret>
+//		take_secret <secret>
 //		endpoint <name> <methods...>|* <paths...> {
 //			route <methods...>|* <paths...>
+//			jsonrpc <method> [<tool>]
 //			ability <name>
 //			rename <old names...>
 //			upgrade [on|off]
 //			keep <headers...>
 //			cost <number>|json <member> [<size>]
+//			unit <word>
+//			refund never|unreachable|server_errors|errors
+//			errors json|pass|openai
 //		}
 //		plan <name> {
-//			<endpoint>|* <number>|unlimited [second|minute|hour|day|month]
+//			<endpoint>|* <number>|unlimited [second|minute|hour|day|week|month|total] [soft <ceiling>] [calls]
+//			<endpoint>|* concurrent <number>
 //			token_prefix <word>
 //		}
 //		account <id> <plan> {
 //			label <text>
 //			disabled [on|off]
+//			billing_day <day>
 //			key <name> sha256:<hash> [<abilities...>]
 //		}
 //		docs <url>|<path>
 //		site <address>
-//		refund never|unreachable|server_errors
-//		errors json|pass
+//		refund never|unreachable|server_errors|errors
+//		errors json|pass|openai
 //	}
 //
 // guard, login, endpoint, plan, account and key can occur several times. per_client and
@@ -140,9 +151,10 @@ func (p *parser) options() error {
 		block.Once("store <module> <arguments...>", &texts, func() error { return p.store(texts) }),
 		block.Once(secretSyntax, &texts, func() error { return p.secret(texts) }),
 		block.Once("introspection_secret <secret>", &app.IntrospectionSecret),
+		block.Once("take_secret <secret>", &app.TakeSecret),
 		block.Once("mode enforce|shadow", (*string)(&app.Mode)),
-		block.Once("refund never|unreachable|server_errors", (*string)(&app.Refund)),
-		block.Once("errors json|pass", &app.Errors),
+		block.Once(refundSyntax, (*string)(&app.Refund)),
+		block.Once(errorsSyntax, (*string)(&app.Errors)),
 		block.Once("docs <url>|<path>", &app.Docs),
 		block.Once("site <address>", &app.Site),
 		block.Once("timezone <zone>", &app.Timezone),
@@ -154,6 +166,7 @@ func (p *parser) options() error {
 		block.Once("usage <method> <path>", &method, &path, func() error { app.Usage = method + " " + path; return nil }),
 		block.Once("warn <percentages...>", &texts, func() error { return p.warn(texts) }),
 		block.Once("webhook <url>", &name, func() error { return p.webhook(name) }),
+		block.Once("feed <url>", &name, func() error { return p.feed(name) }),
 		block.Once("cors <origins...>", &texts, func() error { return p.cors(texts) }),
 		block.Once(identitySyntax, &texts, func() error { return p.identity(texts) }),
 		block.Once("anonymous <plan>", &name, func() error { return p.anonymous(name) }),
@@ -229,43 +242,20 @@ func (p *parser) webhook(url string) error {
 	)
 }
 
+func (p *parser) feed(url string) error {
+	f := &feed.Feed{URL: url}
+	p.app.Feed = f
+	return p.Block("feed ",
+		block.Once("format cloudevents|lago|metronome", &f.Format),
+		block.Once("token <text>", &f.Token),
+		block.Once("every <duration>", (*time.Duration)(&f.Every)),
+	)
+}
+
 func (p *parser) cors(origins []string) error {
 	c := &policy.CORSConfig{Origins: origins}
 	p.app.CORS = c
 	return p.Block("cors ", block.Once("max_age <duration>", (*time.Duration)(&c.MaxAge)))
-}
-
-const identitySyntax = "identity <placeholder> [plan <plan>] [prefix <text>]"
-
-func (p *parser) identity(args []string) error {
-	c := &policy.IdentityConfig{Placeholder: args[0]}
-	p.app.Identity = c
-	fields := map[string]*string{"plan": &c.Plan, "prefix": &c.Prefix}
-	for args = args[1:]; len(args) > 0; args = args[2:] {
-		field, known := fields[args[0]]
-		if !known || len(args) == 1 || args[1] == "" {
-			return p.WrongArguments(identitySyntax)
-		}
-		*field = args[1]
-		delete(fields, args[0])
-	}
-	return nil
-}
-
-func (p *parser) anonymous(plan string) error {
-	c := &policy.AnonymousConfig{Plan: plan}
-	p.app.Anonymous = c
-	var number, period string
-	return p.Block("anonymous ",
-		block.Often("per_address <number> <period>", &number, &period, func() error {
-			limit, err := strconv.ParseInt(number, 10, 64)
-			if err != nil {
-				return p.Errf("invalid number %q of per_address: use a whole number from 1 to 10^15", number)
-			}
-			c.PerAddress = append(c.PerAddress, policy.AddressLimit{Limit: limit, Period: period})
-			return p.Unique("anonymous "+period, "per_address", period)
-		}),
-	)
 }
 
 func (p *parser) login(pattern string) error {
@@ -286,70 +276,7 @@ func (p *parser) login(pattern string) error {
 	return err
 }
 
-func (p *parser) plan(name string) error {
-	plan := policy.PlanConfig{Name: name, Limits: map[string]*policy.Limit{}}
-	if err := p.Unique("plan "+name, "plan", name); err != nil {
-		return err
-	}
-	err := p.EachLine(func() error {
-		if p.Val() == "token_prefix" {
-			return p.Option("plan "+name+" ", block.Once(tokenPrefixSyntax, &plan.TokenPrefix))
-		}
-		return p.limit(&plan)
-	})
-	p.app.Plans = append(p.app.Plans, plan)
-	return err
-}
-
-// limit parses a line of a plan.
-func (p *parser) limit(plan *policy.PlanConfig) error {
-	name, args := p.Val(), p.RemainingArgs()
-	if len(args) < 1 || len(args) > 2 {
-		return p.WrongArguments("<endpoint>|* <number>|unlimited [<period>]")
-	}
-	number, err := policy.ParseLimit(args[0])
-	if err != nil {
-		return p.WrapErr(err)
-	}
-	l := policy.LimitConfig{Endpoint: name, Period: store.Day.String(), Limit: number}
-	if name == "*" {
-		l.Endpoint = store.All
-	}
-	if len(args) == 2 {
-		l.Period = args[1]
-	}
-	subject := "plan " + plan.Name + " " + l.Endpoint
-	if _, named := p.Lines[subject]; !named || name == store.All {
-		p.Lines[subject] = block.At(p.Dispenser)
-	}
-	if name == store.All { // a mistake, as in JSON, after one of the endpoint
-		plan.Limits[name] = &l.Limit
-		return nil
-	}
-	if err := p.Unique(subject+" "+l.Period, "limit", name+" "+l.Period); err != nil {
-		return err
-	}
-	addLimit(plan, l)
-	return nil
-}
-
-// addLimit adds a daily limit of an endpoint to Limits. Limits has no order
-// and comes before MoreLimits, so a daily limit after another limit of the
-// same calls goes to MoreLimits, as all others do.
-func addLimit(plan *policy.PlanConfig, l policy.LimitConfig) {
-	after := slices.ContainsFunc(plan.MoreLimits, func(other policy.LimitConfig) bool {
-		return other.Endpoint == l.Endpoint || other.Endpoint == store.All
-	})
-	_, listed := plan.Limits[l.Endpoint]
-	switch {
-	case l.Endpoint != store.All && l.Period == store.Day.String() && !after:
-		plan.Limits[l.Endpoint] = &l.Limit
-		return
-	case l.Endpoint != store.All && !listed:
-		plan.Limits[l.Endpoint] = nil
-	}
-	plan.MoreLimits = append(plan.MoreLimits, l)
-}
+const refundSyntax = "refund never|unreachable|server_errors|errors"
 
 // locate adds file and line to each error of a tree of joined errors. An
 // error without a known subject gets those of the option tollgate.

@@ -48,5 +48,5 @@ func checkFile(config, adapter string) (*policy.Policy, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return compiled, append(site.Check(servers, compiled.Guard), check.Doubts(compiled)...), nil
+	return compiled, append(site.Check(servers, compiled), check.Doubts(compiled)...), nil
 }

@@ -23,7 +23,7 @@ const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{
 	"login_throttle":{"per_client":7,"window":"2m0s","free_failures":12,"first_wait":"20s","max_wait":3600000000000},
 	"login_ttl":"48h",
 	"usage":"GET /api/usage",
-	"endpoints":[{"name":"rates","patterns":["GET /api/rates/{base}"],"cost_header":"tollgate-cost","cost_reserve":50},{"name":"batch","patterns":["POST /api/batch"],"ability":"rates","upgrade":true,"cost_member":"items","cost_body":1024},
+	"endpoints":[{"name":"rates","patterns":["GET /api/rates/{base}"],"cost_answer":{"header":"tollgate-cost","scale":1.5,"reserve":50}},{"name":"batch","patterns":["POST /api/batch"],"ability":"rates","upgrade":true,"cost_member":"items","cost_body":1024},
 		{"name":"history","patterns":["GET /api/history"],"cost":5}],
 	"plans":[{"name":"free"},{"name":"starter","limits":{"rates":100,"batch":"unlimited","usage":0,"history":null},
 		"more_limits":[{"endpoint":"history","period":"month","limit":500},{"endpoint":"all","period":"second","limit":10},{"endpoint":"history","period":"day","limit":50}]}],

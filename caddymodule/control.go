@@ -31,8 +31,9 @@ func init() {
 // control API below /tollgate/. They send the secret of the app tollgate as a
 // Bearer token. Only GET and HEAD of /tollgate/health/live, /tollgate/health/ready
 // and /tollgate/jwks.json need no secret. POST /tollgate/introspect needs
-// introspection_secret instead. It answers every request and calls no next
-// handler: use it on a listener of its own that is not public.
+// introspection_secret instead, and taking and settling of calls take_secret. It
+// answers every request and calls no next handler: use it on a listener of its own
+// that is not public.
 type Control struct {
 	handler http.Handler
 }
@@ -113,6 +114,9 @@ func (b controlBackend) Readiness() api.Readiness {
 		}
 	}
 }
+
+// TakeSecret implements take.Gate.
+func (b controlBackend) TakeSecret() string { return b.App.TakeSecret }
 
 // IntrospectionSecret implements introspect.Gate.
 func (b controlBackend) IntrospectionSecret() string { return b.App.IntrospectionSecret }

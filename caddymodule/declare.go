@@ -117,6 +117,7 @@ func (p *parser) account(id, plan string) error {
 	err := p.Block(subject+" ",
 		block.Once("label <text>", &a.Label),
 		block.Once("disabled [on|off]", &a.Disabled),
+		block.Once("billing_day <day>", &a.BillingDay),
 		block.Often(keySyntax, &args, func() error { return p.key(args, &a) }),
 	)
 	p.app.Accounts = append(p.app.Accounts, a)

@@ -10,9 +10,11 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/feature/check"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/feature/feed"
 	"github.com/caddy-tollgate/tollgate/internal/feature/refused"
 	"github.com/caddy-tollgate/tollgate/internal/metrics"
 	"github.com/caddy-tollgate/tollgate/internal/outage"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/pool"
 	"github.com/caddy-tollgate/tollgate/internal/site"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
@@ -32,15 +34,15 @@ func (a *App) provisionEvents(ctx caddy.Context) error {
 	return bus.On("started", onStart(func() {
 		a.notices.Run(ctx)
 		a.keepDeclared(ctx)
-		for _, finding := range site.CheckRunning(ctx, a.policy.Guard) {
+		for _, finding := range site.CheckRunning(ctx, a.policy) {
 			a.log.Warn("the configuration probably has a mistake", zap.String("finding", finding))
 		}
 		go check.Compare(ctx, a.policy, a.book.Load(), a.now(), a.log)
 	}))
 }
 
-// attach returns what makes the events of an open store, and counts refused calls.
-// Both outlive configurations; events are passed to the one in force.
+// attach returns what makes the events of an open store, feeds its usage, and counts
+// refused calls. All outlive configurations, and use the one in force.
 func attach(of *book.Book) (kept pool.Attached) {
 	kept.Refused = refused.NewRefused(refused.Options{
 		Engine: of.Engine, Dropped: func(calls int64) { metrics.RefusedDropped.Add(float64(calls)) },
@@ -58,6 +60,17 @@ func attach(of *book.Book) (kept pool.Attached) {
 			if app := current(); app != nil {
 				app.notices.Add(kind, data)
 			}
+		},
+	})
+	kept.Feed = feed.Start(feed.Options{
+		Book: of, Count: metrics.CountFed, Logger: pool.ProcessLog("tollgate.feed"),
+		InForce: func() (*feed.Feed, *policy.Policy) {
+			if app := current(); app != nil {
+				if open := app.store.Load(); open != nil && open.Book == of { // not after a reload with another store
+					return app.Feed, app.policy
+				}
+			}
+			return nil, nil
 		},
 	})
 	return kept

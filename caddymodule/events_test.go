@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -184,4 +185,71 @@ func TestFailedEventsOverReload(t *testing.T) {
 		defer handled.Unlock()
 		return len(handled.events) == 1
 	})
+}
+
+// TestEventsOfTerms: the webhook gets the end of a plan and a key that expires
+// soon, each once, also over a reload.
+func TestEventsOfTerms(t *testing.T) {
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	posted := map[string]int{}
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // an error is another text
+		var e struct {
+			Type string
+			Data map[string]string
+		}
+		err := json.Unmarshal(body, &e)
+		mu.Lock()
+		defer mu.Unlock()
+		posted[fmt.Sprint(e.Type, e.Data, err)]++
+	}))
+	t.Cleanup(receiver.Close)
+	c := newControlledCaddy(t)
+	configuration := c.gateApp("small")
+	configuration["webhook"] = object{
+		"url": receiver.URL, "secret": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", "events": []string{event.PlanEnded, event.KeyExpiring},
+	}
+	reload := func() { check(c.load(t, configuration)) }
+	reload()
+	control, ctx := c.client(t, controlSecret), t.Context()
+	end := time.Now().Add(5 * time.Second).UTC().Truncate(time.Second)
+	expires := end.Add(6 * 24 * time.Hour)
+	_, err := control.PutAccount(ctx, "acc_1", api.AccountChange{Plan: new("small"), PlanUntil: api.To(&end)})
+	check(err)
+	key, err := control.CreateKey(ctx, "acc_1", api.KeyRequest{Name: "ci"})
+	check(err)
+	b, err := app(t).Book()
+	check(err)
+	check(b.ChangeOne(ctx, time.Now(), "acc_1", func(a *book.Account) error {
+		a.Find(key.ID).CreatedAt = time.Now().AddDate(0, -1, 0)
+		return nil
+	}))
+	_, err = control.ChangeKey(ctx, "acc_1", key.ID, api.KeyChange{ExpiresAt: api.To(&expires)})
+	check(err)
+	eventually(t, "the end of the plan", func() bool { return time.Now().After(end) })
+	for i := range 2 { // without a change, the gate writes the end within a minute
+		_, err := control.PutAccount(ctx, "acc_1", api.AccountChange{Label: new(fmt.Sprint("label ", i))})
+		check(err)
+		reload()
+	}
+	want := map[string]int{
+		fmt.Sprint(event.PlanEnded, map[string]string{"account": "acc_1", "plan": "small", "then": "free", "ended_at": end.Format(time.RFC3339)}, nil):     1,
+		fmt.Sprint(event.KeyExpiring, map[string]string{"account": "acc_1", "key": key.ID, "name": "ci", "expires_at": expires.Format(time.RFC3339)}, nil): 1,
+	}
+	eventually(t, "both events", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(posted) == 2
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if !maps.Equal(posted, want) {
+		t.Errorf("got %v, want %v", posted, want)
+	}
 }

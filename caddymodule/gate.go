@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -13,6 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/internal/metrics"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
 
 func init() {
@@ -37,6 +39,8 @@ func init() {
 // {http.tollgate.call} is an object with account, key, endpoint, day, cost and
 // code. For a token that was revoked, that expired or whose account is disabled,
 // it sets {http.auth.candidate.id} to the account, and {http.tollgate.key}.
+// For handle_errors, {http.tollgate.code} and {http.tollgate.message} are those
+// of the refusal, or of a service that did not answer.
 //
 // It adds {http.tollgate.call} to the line of the access log as call, and the id
 // of the request as request_id.
@@ -68,7 +72,16 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	if err == nil {
 		return nil
 	}
-	if f, ok := errors.AsType[*refusal.Refusal](err); ok {
+	f, refused := errors.AsType[*refusal.Refusal](err)
+	if !refused {
+		f = refusal.Unanswered(server{}.Status(err))
+	}
+	if f != nil {
+		repl := replacer(r)
+		repl.Set("http.tollgate.code", f.Code)
+		repl.Set("http.tollgate.message", f.Message)
+	}
+	if refused {
 		return caddyhttp.HandlerError{StatusCode: f.Status, Err: f}
 	}
 	return err
@@ -112,12 +125,19 @@ func (l loggedCall) MarshalLogObject(to zapcore.ObjectEncoder) error {
 type server struct{ *metrics.Meter }
 
 // Identity implements gate.Server.
-func (server) Identity(r *http.Request, placeholder string) string {
-	repl := replacer(r)
-	if user, identified := repl.GetString("http.tollgate.identity"); identified {
+func (s server) Identity(r *http.Request, placeholder string) string {
+	if user, identified := replacer(r).GetString("http.tollgate.identity"); identified {
 		return user
 	}
-	return repl.ReplaceAll(placeholder, "")
+	return s.Placeholder(r, placeholder)
+}
+
+// Placeholder implements gate.Server.
+func (server) Placeholder(r *http.Request, placeholder string) string {
+	if strings.HasPrefix(placeholder, policy.ClientCertificate) && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
+		return ""
+	}
+	return replacer(r).ReplaceAll(placeholder, "")
 }
 
 // Identified implements gate.Server.

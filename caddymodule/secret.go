@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -12,14 +13,17 @@ import (
 
 // resolveSecrets replaces the placeholders of all secrets.
 func (a *App) resolveSecrets() error {
-	secrets := map[string]*string{"secret": &a.Secret, "old_secret": &a.OldSecret, "introspection_secret": &a.IntrospectionSecret}
+	secrets := map[string]*string{"secret": &a.Secret, "old_secret": &a.OldSecret, "introspection_secret": &a.IntrospectionSecret, "take_secret": &a.TakeSecret}
 	if a.Webhook != nil {
 		secrets["webhook secret"] = &a.Webhook.Secret
+	}
+	if a.Feed != nil {
+		secrets["feed token"] = &a.Feed.Token
 	}
 	var errs []error
 	for option, text := range secrets {
 		hint := ", as in " + secret.New
-		if option == "webhook secret" {
+		if option == "webhook secret" || option == "feed token" {
 			hint = "" // it has another form
 		}
 		resolved, err := block.Resolve(*text, hint, nil)
@@ -47,12 +51,16 @@ func (a *App) checkSecrets(written bool) error {
 	if a.OldSecret != "" {
 		check("old_secret", a.OldSecret)
 	}
-	switch s := a.IntrospectionSecret; {
-	case s == "" || written && strings.Contains(s, "}"):
-	case s == a.Secret || s == a.OldSecret:
-		errs = append(errs, mistake("introspection_secret", "the same as another secret: it must open nothing else"))
-	default:
-		check("introspection_secret", s)
+	others := []string{a.Secret, a.OldSecret}
+	for _, own := range []struct{ option, text string }{{"introspection_secret", a.IntrospectionSecret}, {"take_secret", a.TakeSecret}} {
+		switch {
+		case own.text == "" || written && strings.Contains(own.text, "}"):
+		case slices.Contains(others, own.text):
+			errs = append(errs, mistake(own.option, "the same as another secret: it must open nothing else"))
+		default:
+			check(own.option, own.text)
+		}
+		others = append(others, own.text)
 	}
 	return errors.Join(errs...)
 }

@@ -72,11 +72,11 @@ func (s openTestStore) Commit(ctx context.Context, batches ...book.Batch) []erro
 	return s.Store.Commit(ctx, batches...)
 }
 
-func (s openTestStore) Settle(ctx context.Context, call store.Call, cost int64) error {
+func (s openTestStore) Settle(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room, cost int64, refund bool) error {
 	if s.test.settle != nil {
 		s.test.settle()
 	}
-	return s.Store.Settle(ctx, call, cost)
+	return s.Store.Settle(ctx, call, nil, nil, cost, false)
 }
 
 // testStoreModule is the module that finds a testStore.

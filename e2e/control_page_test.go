@@ -20,8 +20,8 @@ func TestControlPage(t *testing.T) {
 	zone, err := time.LoadLocation(stack.CalmZone())
 	must(t, err)
 	s := stack.Start(t, stack.Shipped(t,
-		"secret {env.TOLLGATE_SECRET}", "secret {env.TOLLGATE_SECRET}\n\t\tintrospection_secret {env.TOLLGATE_INTROSPECTION_SECRET}\n\t\tforeign_keys on"),
-		"TOLLGATE_INTROSPECTION_SECRET=the secret of an end-to-end test that introspects")
+		"secret {env.TOLLGATE_SECRET}", "secret {env.TOLLGATE_SECRET}\n\t\tintrospection_secret {env.TOLLGATE_INTROSPECTION_SECRET}\n\t\ttake_secret {env.TOLLGATE_TAKE_SECRET}\n\t\tforeign_keys on"),
+		"TOLLGATE_TAKE_SECRET=the secret of an end-to-end test that takes calls", "TOLLGATE_INTROSPECTION_SECRET=the secret of an end-to-end test that introspects")
 	dir, now := filepath.Dir(s.Caddyfile), time.Now().In(zone)
 	must(t, os.WriteFile(filepath.Join(dir, ".curlrc"), []byte("silent\n"), 0o600))
 	page := strings.NewReplacer(

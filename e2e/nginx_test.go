@@ -85,7 +85,7 @@ func TestNginx(t *testing.T) {
 	listed := decode[issued](t, s.Tollgate("key", "create", "acc_1", "--name", "elsewhere", "--from", "203.0.113.9", "--json")).Token
 	conf = strings.NewReplacer("listen 80;", "listen "+ports[1]+";", "127.0.0.1:8080", "127.0.0.1:"+ports[0], "http://127.0.0.1:8081", s.Control(),
 		"http://127.0.0.1:3000", service.URL, "<TOLLGATE_INTROSPECTION_SECRET>", secret).Replace(conf)
-	startNginx(t, conf+fmt.Sprintf(onlyStatus, ports[2], service.URL, s.Control(), secret), ports[1])
+	startNginx(t, "verify", conf+fmt.Sprintf(onlyStatus, ports[2], service.URL, s.Control(), secret), ports[1])
 	call := func(port, path, token string) (*http.Response, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:"+port+path, strings.NewReader("body"))
@@ -134,9 +134,9 @@ func TestNginx(t *testing.T) {
 	}
 }
 
-// startNginx starts nginx with a file of conf.d and nginx.js beside it, and waits
-// for a port.
-func startNginx(t *testing.T, conf string, port string) {
+// startNginx starts nginx with a file of conf.d and the nginx.js of a folder of docs,
+// and waits for a port.
+func startNginx(t *testing.T, folder, conf, port string) {
 	t.Helper()
 	needPrograms(t, "nginx")
 	const njs = "/usr/lib/nginx/modules/ngx_http_js_module.so"
@@ -146,6 +146,6 @@ func startNginx(t *testing.T, conf string, port string) {
 	conf = "daemon off; master_process off;\nuser root;\npid pid;\nload_module " + njs + ";\nevents {}\nhttp {\naccess_log off;\n" +
 		"client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;\n" + conf + "}\n"
 	must(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(conf), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "nginx.js"), []byte(read(t, filepath.Join(stack.Root(), "docs", "verify", "nginx.js"))), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "nginx.js"), []byte(read(t, filepath.Join(stack.Root(), "docs", folder, "nginx.js"))), 0o600))
 	serve(t, "127.0.0.1:"+port, "nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr")
 }

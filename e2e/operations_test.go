@@ -37,7 +37,7 @@ func TestOperations(t *testing.T) {
 			}
 		}
 	}
-	ran, proved := 0, false
+	ran, proved, credited := 0, false, false
 	for _, block := range blocks.FindAllStringSubmatch(commands, -1) {
 		language, text := block[1], block[2]
 		switch {
@@ -48,6 +48,18 @@ func TestOperations(t *testing.T) {
 			s.Set("KEY", leaked.ID)
 			s.Set("TOKEN", leaked.Token)
 			s.Set("LAST", leaked.Token[len(leaked.Token)-4:])
+		case strings.Contains(text, "worked.jsonl"):
+			s.Run(`zcat -f data/log/access*.log* | jq -c 'select(.call.account == "acc_1" and .call.cost > 0) | {id: .request_id, cost: 0}' | tail -1 >worked.jsonl`)
+			before, _ := s.Shell("caddy tollgate usage export --month " + day[:len("2006-01")] + " | grep acc_1,convert")
+			s.Run(text)
+			s.Run(text)
+			after, _ := s.Shell("caddy tollgate usage export --month " + day[:len("2006-01")] + " | grep acc_1,convert")
+			credited = strings.Contains(before, "acc_1,convert,3,1,") && strings.Contains(after, "acc_1,convert,3,2,")
+			if !credited {
+				t.Errorf("credits of a call that was cut off, twice: before %s, after %s", before, after)
+			}
+			ran++
+			continue
 		case strings.Contains(text, "usage credit"):
 			call("failed", 1)
 		case strings.Contains(text, `.call.account == "acc_1"`):
@@ -66,7 +78,7 @@ func TestOperations(t *testing.T) {
 		s.Run(text)
 		ran++
 	}
-	if ran < 15 || !proved {
+	if ran < 15 || !proved || !credited {
 		t.Errorf("ran %d blocks of commands, want all of the pages; the disputed bill is among them: %t", ran, proved)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -17,7 +18,7 @@ func cuts(t *testing.T) protocol {
 		case "/api/cut/trailer":
 			w.Header().Set("Trailer", "Tollgate-Cost")
 		}
-		if r.URL.Path == "/api/cut/events" {
+		if strings.HasPrefix(r.URL.Path, "/api/cut/events") {
 			sendEvent(w, 0)
 		} else {
 			fmt.Fprint(w, "the first half")
@@ -32,13 +33,14 @@ func cuts(t *testing.T) protocol {
 	p := protocol{endpoints: []endpoint{
 		{name: "cut_plain", method: "GET", path: "/api/cut/plain", behind: service},
 		{name: "cut_events", method: "GET", path: "/api/cut/events", behind: service},
+		{name: "cut_told", method: "GET", path: "/api/cut/events/told", block: "{\ncost answer json n reserve 10\n}", behind: service},
 		{name: "cut_cost", method: "GET", path: "/api/cut/cost", block: costs, behind: service},
 		{name: "cut_trailer", method: "GET", path: "/api/cut/trailer", block: costs, behind: service},
 	}}
 	p.test = func(t *testing.T, s *site) {
 		s.each(t, func(t *testing.T, c httpClient) {
-			a := s.account(t, "large")
-			calls, want := 0, map[string]int64{"cut_plain": 2, "cut_events": 2, "cut_cost": 6, "cut_trailer": 20}
+			a := s.account(t, "few")
+			calls, want := 0, map[string]int64{"cut_plain": 2, "cut_events": 2, "cut_told": 20, "cut_cost": 6, "cut_trailer": 20}
 			for _, e := range p.endpoints {
 				for _, who := range []string{"client", "service"} {
 					a.cut(t, c, e.path+"?"+who)

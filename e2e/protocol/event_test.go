@@ -28,11 +28,22 @@ func events(t *testing.T) protocol {
 	return protocol{
 		endpoints: []endpoint{
 			{name: "events", method: "GET", path: "/api/events", behind: stream},
+			{name: "events_told", method: "GET", path: "/api/events/told", block: "{\ncost answer json n reserve 10\n}", behind: stream},
 			{name: "events_before", method: "GET", path: "/api/events/before", behind: proxy(before.Server)},
 			{name: "events_middle", method: "GET", path: "/api/events/middle", behind: proxy(middle.Server)},
 		},
 		test: func(t *testing.T, s *site) {
-			s.each(t, func(t *testing.T, c httpClient) { readEvents(t, s, c, confirmed) })
+			for _, e := range []struct {
+				name, path string
+				cost       int64
+			}{{"events", "/api/events", 1}, {"events_told", "/api/events/told", 9}} {
+				t.Run(e.name, func(t *testing.T) {
+					s.each(t, func(t *testing.T, c httpClient) {
+						a := readEvents(t, s, c, e.path, confirmed)
+						a.expect(t, e.name, e.cost)
+					})
+				})
+			}
 			t.Run("the client goes away", func(t *testing.T) {
 				s.each(t, func(t *testing.T, c httpClient) { leaveEvents(t, s, c, gone) })
 			})
@@ -65,21 +76,21 @@ func events(t *testing.T) protocol {
 
 func sendEvent(w http.ResponseWriter, n int) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	fmt.Fprintf(w, "data: %d\n\n", n)
+	fmt.Fprintf(w, "data: {\"n\":%d}\n\n", n)
 	w.(http.Flusher).Flush()
 }
 
 func hearEvent(t *testing.T, lines *bufio.Scanner, n int) {
 	t.Helper()
-	if !lines.Scan() || lines.Text() != fmt.Sprintf("data: %d", n) || !lines.Scan() {
+	if !lines.Scan() || lines.Text() != fmt.Sprintf(`data: {"n":%d}`, n) || !lines.Scan() {
 		t.Fatalf("event %d: got %q (%v)", n, lines.Text(), lines.Err())
 	}
 }
 
 // readEvents reads all events, also after the key is revoked.
-func readEvents(t *testing.T, s *site, c httpClient, confirmed chan<- struct{}) {
+func readEvents(t *testing.T, s *site, c httpClient, path string, confirmed chan<- struct{}) *account {
 	a := s.account(t, "large")
-	response := a.open(t.Context(), t, c, "GET", "/api/events", nil)
+	response := a.open(t.Context(), t, c, "GET", path, nil)
 	lines := bufio.NewScanner(response.Body)
 	for i := range 10 {
 		hearEvent(t, lines, i)
@@ -92,10 +103,10 @@ func readEvents(t *testing.T, s *site, c httpClient, confirmed chan<- struct{}) 
 		t.Errorf("got %q, %v, want the end", lines.Text(), lines.Err())
 	}
 	a.ended(t, 1)
-	a.expect(t, "events", 1)
-	if response, _ := a.call(t, c, "GET", "/api/events", nil); response.StatusCode != http.StatusUnauthorized {
+	if response, _ := a.call(t, c, "GET", path, nil); response.StatusCode != http.StatusUnauthorized {
 		t.Errorf("got %d with a revoked key", response.StatusCode)
 	}
+	return a
 }
 
 // leaveEvents closes the stream in the middle. The service sees it.

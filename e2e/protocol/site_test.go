@@ -118,9 +118,14 @@ const caddyfile = `{
 			late 5
 			late_retry 5
 			late_cost 50
+			* concurrent 2
 		}
 		plan large {
 			LIMITS
+		}
+		plan few {
+			LIMITS
+			* concurrent 4
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
@@ -73,7 +74,7 @@ func (s *Server) listAccounts(ctx context.Context, with *Session, in *api.Accoun
 		}
 		read, last = read+1, account.ID
 		if selects(in, account, keys) {
-			page.Accounts = append(page.Accounts, ShowAccount(account.Account))
+			page.Accounts = append(page.Accounts, with.ShowAccount(account.Account))
 		}
 	}
 	return page, nil
@@ -99,7 +100,7 @@ func LookUpAccount(ctx context.Context, with *Session, in *api.AccountSearch) (a
 	if api.ValidAccount(name) {
 		a, err := with.Book.Get(ctx, name)
 		if err == nil {
-			return api.AccountPage{Accounts: []api.Account{ShowAccount(a.Account)}}, nil
+			return api.AccountPage{Accounts: []api.Account{with.ShowAccount(a.Account)}}, nil
 		}
 		if !errors.Is(err, store.ErrNotFound) {
 			return api.AccountPage{}, err
@@ -115,9 +116,9 @@ func LookUpAccount(ctx context.Context, with *Session, in *api.AccountSearch) (a
 		}
 		switch {
 		case account.Label == name:
-			same = append(same, ShowAccount(account.Account))
+			same = append(same, with.ShowAccount(account.Account))
 		case len(similar) < api.MaxFound && strings.EqualFold(account.Label, name):
-			similar = append(similar, ShowAccount(account.Account))
+			similar = append(similar, with.ShowAccount(account.Account))
 		}
 		if len(same) == api.MaxFound {
 			break
@@ -134,7 +135,7 @@ func getAccount(ctx context.Context, with *Session, in *api.OfAccount) (api.Acco
 	if err != nil {
 		return api.Account{}, err
 	}
-	return ShowAccount(a.Account), nil
+	return with.ShowAccount(a.Account), nil
 }
 
 func getDocument(ctx context.Context, with *Session, in *api.OfAccount) (json.RawMessage, error) {
@@ -149,20 +150,49 @@ func putAccount(ctx context.Context, with *Session, in *api.AccountPut) (shown a
 	if err := with.CheckChange(in.Body); err != nil {
 		return api.Account{}, err
 	}
+	if err := with.NotePlanEnd(ctx, in.Account, in.Body); err != nil {
+		return api.Account{}, err
+	}
 	err = with.Change(ctx, in.Account, func(a *book.Account) error {
 		with.SetAccount(ctx, a, in.Body)
-		shown = ShowAccount(a.Account)
+		shown = with.ShowAccount(a.Account)
 		return nil
 	})
 	return shown, err
+}
+
+var (
+	errBillingDay = apierror.New(http.StatusBadRequest, "invalid_request", "billing_day is a number from 1 to 31.")
+	errThen       = apierror.New(http.StatusBadRequest, "invalid_request", "then without plan_until: write when the plan ends.")
+	errPlanUntil  = apierror.New(http.StatusBadRequest, "invalid_request", "plan_until is not within the next 100 years.")
+)
+
+// NotePlanEnd notes the end of a plan before a change that sets it.
+func (with *Session) NotePlanEnd(ctx context.Context, account string, change api.AccountChange) error {
+	if change.PlanUntil.Value == nil {
+		return nil
+	}
+	return with.Book.NotePlanEnd(ctx, account, *change.PlanUntil.Value)
 }
 
 // CheckChange checks what a change sets.
 func (with *Session) CheckChange(change api.AccountChange) error {
 	// Plan free always exists: every account starts on it. Without a plan
 	// free in the configuration, it gives no access.
-	if plan := change.Plan; plan != nil && *plan != policy.FreePlan && with.Policy.Plan(*plan) == nil {
-		return apierror.New(http.StatusBadRequest, "unknown_plan", fmt.Sprintf("Unknown plan %.64q. Plans: %s.", *plan, with.Policy.PlanNames()))
+	for _, plan := range []*string{change.Plan, change.Then} {
+		if plan != nil && *plan != policy.FreePlan && with.Policy.Plan(*plan) == nil {
+			return apierror.New(http.StatusBadRequest, "unknown_plan", fmt.Sprintf("Unknown plan %.64q. Plans: %s.", *plan, with.Policy.PlanNames()))
+		}
+	}
+	switch end := change.PlanUntil.Value; {
+	case end == nil && change.Then != nil:
+		return errThen
+	case end != nil && (!end.After(with.Now) || end.After(with.Now.Add(calendar.MaxDuration))):
+		return errPlanUntil
+	}
+	// A line of an import has no schema.
+	if day := change.BillingDay; day != nil && (*day < 1 || *day > 31) {
+		return errBillingDay
 	}
 	if change.Label != nil && !IsText(CleanName(*change.Label), 0, store.MaxLabel) {
 		return errInvalidLabel
@@ -176,7 +206,7 @@ func deleteAccount(ctx context.Context, with *Session, in *api.OfAccount) error 
 	first, _ := today.Month()
 	err := with.Book.CloseAccount(ctx, with.Now, in.Account, first, today, func(a *book.Account, called []book.Bill) {
 		closed := api.ClosedAccount{Month: first.String()[:len("2026-11")], Usage: closedUsage(called)}
-		with.Record(ctx, a, api.AccountDelete, "", accountEntry(a.Account, false), closed)
+		with.Record(ctx, a, api.AccountDelete, "", with.accountEntry(a.Account, false), closed)
 	})
 	if err == nil {
 		with.Follow()
@@ -199,8 +229,16 @@ func closedUsage(called []book.Bill) []api.ClosedUsage {
 }
 
 // ShowAccount returns an account as the API shows it.
-func ShowAccount(a store.Account) api.Account {
-	return api.Account{Account: a.ID, Plan: a.Plan, Label: a.Label, Disabled: a.Disabled, Declared: a.Declared, CreatedAt: Round(a.CreatedAt)}
+func (with *Session) ShowAccount(a store.Account) api.Account {
+	shown := api.Account{
+		Account: a.ID, Plan: a.Plan, Label: a.Label, Disabled: a.Disabled, Declared: a.Declared, CreatedAt: Round(a.CreatedAt),
+		PlanUntil: roundOrNil(a.PlanUntil), Then: a.Then,
+	}
+	if a.Billing != (store.Billing{}) {
+		month := with.Policy.Calendar.Span(a.Terms.Month(with.Policy.Calendar.At(with.Now).Day))
+		shown.BillingDay, shown.PeriodStart, shown.PeriodEndsAt = max(1, a.Billing.Day), month.Day.String(), &month.End
+	}
+	return shown
 }
 
 // Round converts a time to the precision of the API: UTC, in milliseconds.

@@ -44,10 +44,10 @@ func TestPlans(t *testing.T) {
 		`{"endpoint":"all","period":"second","limit":10}]},` +
 		`{"name":"business","limits":{"batch":70,"convert":100000,"currencies":null,"usage":null},"more_limits":[` +
 		`{"endpoint":"usage","period":"hour","limit":1000000000000000}]}],` +
-		`"endpoints":[{"name":"currencies","method":"GET","path":"/api/currencies","patterns":["GET /api/currencies"],"ability":"currencies","cost":1,"cost_header":null,"cost_member":null},` +
-		`{"name":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","patterns":["GET /api/convert/{from}/{amount}/{to}"],"ability":"convert","cost":5,"cost_header":null,"cost_member":null},` +
-		`{"name":"batch","method":"POST","path":"/api/convert/batch","patterns":["POST /api/convert/batch"],"ability":"convert","cost":1,"cost_header":null,"cost_member":"conversions"},` +
-		`{"name":"usage","method":"GET","path":"/api/usage","patterns":["GET /api/usage"],"ability":"usage","cost":1,"cost_header":null,"cost_member":null}],"timezone":"Europe/Berlin","day":"2126-11-20"}` + "\n"
+		`"endpoints":[{"name":"currencies","method":"GET","path":"/api/currencies","patterns":["GET /api/currencies"],"ability":"currencies","cost":1,"cost_member":null},` +
+		`{"name":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","patterns":["GET /api/convert/{from}/{amount}/{to}"],"ability":"convert","cost":5,"cost_member":null},` +
+		`{"name":"batch","method":"POST","path":"/api/convert/batch","patterns":["POST /api/convert/batch"],"ability":"convert","cost":1,"cost_member":"conversions"},` +
+		`{"name":"usage","method":"GET","path":"/api/usage","patterns":["GET /api/usage"],"ability":"usage","cost":1,"cost_member":null}],"timezone":"Europe/Berlin","day":"2126-11-20"}` + "\n"
 	if got := g.Call(t, "GET", "/tollgate/plans", "").Body.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

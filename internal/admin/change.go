@@ -58,7 +58,7 @@ func (with *Session) SetAccount(ctx context.Context, a *book.Account, set api.Ac
 // DeclareAccount is SetAccount that also sets whether the configuration file has
 // the account.
 func (with *Session) DeclareAccount(ctx context.Context, a *book.Account, set api.AccountChange, declared bool) {
-	action, old, before := api.AccountSet, a.Label, any(accountEntry(a.Account, false))
+	action, old, before := api.AccountSet, a.Label, any(with.accountEntry(a.Account, false))
 	if !a.Exists {
 		action, before = api.AccountCreate, nil
 		// What is not shown of the time tells the accounts apart that had the id.
@@ -68,24 +68,39 @@ func (with *Session) DeclareAccount(ctx context.Context, a *book.Account, set ap
 		a.Label = CleanName(*set.Label)
 	}
 	if set.Plan != nil {
-		a.Plan = *set.Plan
+		a.Plan, a.PlanUntil, a.Then = *set.Plan, time.Time{}, ""
+	}
+	if end := set.PlanUntil; end.Set && end.Value == nil {
+		a.PlanUntil, a.Then = time.Time{}, ""
+	} else if end.Set {
+		a.PlanUntil, a.Then = Round(*end.Value), policy.FreePlan
+		if set.Then != nil {
+			a.Then = *set.Then
+		}
+	}
+	if day := set.BillingDay; day != nil && (before != nil || *day > 1) {
+		if before == nil { // no month runs yet
+			a.Billing.Day = *day
+		} else {
+			a.Billing = a.Billing.Change(*day, with.Policy.Calendar.At(with.Now).Day)
+		}
 	}
 	if set.Disabled != nil {
 		a.Disabled = *set.Disabled
 	}
 	a.Declared = declared
-	with.Record(ctx, a, action, "", before, accountEntry(a.Account, a.Label != old))
+	with.Record(ctx, a, action, "", before, with.accountEntry(a.Account, a.Label != old))
 }
 
 // accountEntry returns an account for an entry. The label is usually an e-mail,
 // and entries outlive the account, so they only have whether it has changed.
-func accountEntry(account store.Account, labelChanged bool) any {
+func (with *Session) accountEntry(account store.Account, labelChanged bool) any {
 	return struct {
 		api.Account
 
 		Label        string `json:"label,omitempty"` // hides that of the account
 		LabelChanged bool   `json:"label_changed,omitempty"`
-	}{Account: ShowAccount(account), LabelChanged: labelChanged}
+	}{Account: with.ShowAccount(account), LabelChanged: labelChanged}
 }
 
 // loginActions are the actions of login tokens, by those of keys.

@@ -184,7 +184,7 @@ func TestKeyLimits(t *testing.T) {
 		code         string
 	}{
 		{"unknown endpoint", `[{"endpoint":"other","period":"day","limit":5}]`, "unknown_endpoint"},
-		{"unknown period", `[{"endpoint":"convert","period":"week","limit":5}]`, "invalid_request"},
+		{"unknown period", `[{"endpoint":"convert","period":"fortnight","limit":5}]`, "invalid_request"},
 		{"pace of zero", `[{"endpoint":"convert","period":"minute","limit":0}]`, "invalid_limit"},
 		{"duplicate", `[{"endpoint":"convert","period":"day","limit":5},{"endpoint":"convert","period":"day","limit":6}]`, "invalid_limit"},
 		{"too many", `[` + strings.Repeat(`{"endpoint":"convert","period":"day","limit":5},`, store.MaxKeyLimits) + `{"endpoint":"all","period":"day","limit":5}]`, "invalid_request"},

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
@@ -72,6 +74,25 @@ func deleteOverride(ctx context.Context, with *Session, in *api.OfLimit) error {
 		with.Record(ctx, a, api.LimitClear, target(limit), before, nil)
 		return nil
 	})
+}
+
+// ShowLimit shows a limit of a call, which costs that much at that time, and what is
+// left of it. month is that of the account.
+func ShowLimit(p *policy.Policy, limit *store.Limit, room *store.Room, cost int64, at time.Time, month calendar.Window) api.CallLimit {
+	left := api.CallLimit{
+		Endpoint: limit.Endpoint, Period: limit.Period.String(), Limit: limit.Number(), Of: limit.Of(), Calls: limit.Calls,
+		Remaining: room.Remaining, Refuses: room.Remaining < limit.Weight(cost),
+	}
+	if limit.Soft {
+		left.Soft = &limit.Max
+	}
+	if !limit.Period.IsPace() {
+		left.Used = new(room.Used(limit))
+	}
+	if !limit.Period.IsPace() && limit.Period < store.Total {
+		left.ResetsAt = new(p.Calendar.Span(limit.Period.Window(p.Calendar.At(at).Day, month)).End)
+	}
+	return left
 }
 
 // target is a limit as the target of an entry.

@@ -50,8 +50,8 @@ func TestOverrides(t *testing.T) {
 	g.Must(t, http.StatusOK, "PUT", limitsPath+"/all/second", `{"limit":3}`)
 	g.Must(t, http.StatusOK, "PUT", limitsPath+"/usage/day", `{"limit":0}`)
 	grant, _ := g.Opens(t, key.Token)
-	if len(grant.Overrides) != 3 {
-		t.Errorf("the next grant has the overrides %+v", grant.Overrides)
+	if len(grant.Terms.Overrides) != 3 {
+		t.Errorf("the next grant has the overrides %+v", grant.Terms.Overrides)
 	}
 
 	// A replacement is a new override.
@@ -74,8 +74,8 @@ func TestOverrides(t *testing.T) {
 	if diff := cmp.Diff([]string{"all second 3", "convert month <nil>"}, g.limits(t)); diff != "" {
 		t.Errorf("after one was removed (-want +got):\n%s", diff)
 	}
-	if grant, _ := g.Opens(t, key.Token); len(grant.Overrides) != 2 {
-		t.Errorf("the next grant has the overrides %+v", grant.Overrides)
+	if grant, _ := g.Opens(t, key.Token); len(grant.Terms.Overrides) != 2 {
+		t.Errorf("the next grant has the overrides %+v", grant.Terms.Overrides)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestOverrideRequests(t *testing.T) {
 		{"slash in the endpoint", "convert%2Fx/day", `{"limit":1}`, 404, "unknown_endpoint"},
 		{"star", "*/day", `{"limit":1}`, 404, "unknown_endpoint"},
 		{"all endpoints", "all/day", `{"limit":1}`, 200, ""},
-		{"unknown period", "convert/week", `{"limit":1}`, 400, "invalid_period"},
+		{"unknown period", "convert/fortnight", `{"limit":1}`, 400, "invalid_period"},
 		{"no period", "convert", `{"limit":1}`, 404, "not_found"},
 		{"expiry now", "convert/day", `{"limit":1,"expires_at":"2126-11-20T09:00:00Z"}`, 400, "invalid_expiry"},
 		{"expiry beyond 100 years", "convert/day", `{"limit":1,"expires_at":"2300-01-01T00:00:00Z"}`, 400, "invalid_expiry"},
@@ -122,7 +122,7 @@ func TestOverrideRequests(t *testing.T) {
 			}
 		})
 	}
-	g.Refused(t, http.StatusBadRequest, "invalid_period", "DELETE", limitsPath+"/convert/week", "")
+	g.Refused(t, http.StatusBadRequest, "invalid_period", "DELETE", limitsPath+"/convert/fortnight", "")
 	g.Refused(t, http.StatusNotFound, "not_found", "DELETE", limitsPath+"/other/day", "")
 
 	// A refused call does not make an account.

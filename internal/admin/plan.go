@@ -28,12 +28,15 @@ func showPlans(p *policy.Policy, now time.Time) api.Plans {
 	shown := api.Plans{Plans: []api.Plan{}, Endpoints: []api.Endpoint{}, Timezone: p.Calendar.Zone(), Day: p.Calendar.At(now).Day.String()}
 	for _, e := range p.Endpoints {
 		first := e.Patterns[0]
-		endpoint := api.Endpoint{Name: e.Name, Method: first.Method, Path: first.Path, Ability: e.Ability, Cost: e.Cost}
+		endpoint := api.Endpoint{Name: e.Name, Method: first.Method, Path: first.Path, Ability: e.Ability, Cost: e.Cost, Unit: e.Unit}
 		for _, pattern := range e.Patterns {
 			endpoint.Patterns = append(endpoint.Patterns, pattern.String())
 		}
-		if e.CostHeader != "" {
-			endpoint.CostHeader = &e.CostHeader
+		if e.JSONRPC != nil {
+			endpoint.JSONRPC = e.JSONRPC.String()
+		}
+		if from := e.Answer; from != nil {
+			endpoint.CostAnswer = &api.CostAnswer{Header: from.Header, Members: from.Members, Bound: from.Bound}
 		}
 		if e.CostMember != "" {
 			endpoint.CostMember = &e.CostMember
@@ -49,7 +52,7 @@ func showPlans(p *policy.Policy, now time.Time) api.Plans {
 // showPlan omits unlimited limits other than those of a day: they have no
 // effect.
 func showPlan(plan *policy.Plan, endpoints []*policy.Endpoint) api.Plan {
-	shown := api.Plan{Name: plan.Name, Limits: map[string]*int64{}, MoreLimits: []api.Limit{}}
+	shown := api.Plan{Name: plan.Name, Limits: map[string]*int64{}, MoreLimits: []api.PlanLimit{}}
 	for _, e := range endpoints {
 		if plan.Lists(e) {
 			shown.Limits[e.Name] = nil
@@ -58,10 +61,14 @@ func showPlan(plan *policy.Plan, endpoints []*policy.Endpoint) api.Plan {
 	for _, limit := range plan.Limits {
 		switch {
 		case limit.Max == store.Unlimited:
-		case limit.Period == store.Day && limit.Endpoint != store.All:
+		case limit.Period == store.Day && limit.Endpoint != store.All && !limit.Soft && !limit.Calls:
 			shown.Limits[limit.Endpoint] = new(limit.Max)
 		default:
-			shown.MoreLimits = append(shown.MoreLimits, showLimit(limit))
+			more := api.PlanLimit{Endpoint: limit.Endpoint, Period: limit.Period.String(), Limit: limit.Number(), Calls: limit.Calls}
+			if limit.Soft {
+				more.Soft = limit.Max
+			}
+			shown.MoreLimits = append(shown.MoreLimits, more)
 		}
 	}
 	return shown

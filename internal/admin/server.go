@@ -77,11 +77,7 @@ type Session struct {
 // NewServer returns a server without operations. It logs the cause of a 503 and
 // does not send it.
 func NewServer(backend Backend, logger *slog.Logger) *Server {
-	s := Unserved(backend, logger, "control call failed")
-	s.mux = http.NewServeMux()
-	s.router = newHuma(s.mux, document(), map[string]*apierror.Error{
-		"path.account": api.ErrInvalidAccount, "path.period": api.ErrInvalidPeriod, "body.reason": api.ErrInvalidReason, "query.reason": api.ErrInvalidReason,
-	})
+	s := NewPart(backend, logger, "control call failed")
 	s.servePlans()
 	s.serveAccounts()
 	s.serveLimits()
@@ -89,6 +85,17 @@ func NewServer(backend Backend, logger *slog.Logger) *Server {
 	s.serveHealth()
 	s.serveKeySet()
 	Handle(s, api.GetUsage, getUsage)
+	return s
+}
+
+// NewPart returns a server without the operations of NewServer, for some that have a
+// secret of their own. It says message in the log when a request fails.
+func NewPart(backend Backend, logger *slog.Logger, message string) *Server {
+	s := Unserved(backend, logger, message)
+	s.mux = http.NewServeMux()
+	s.router = newHuma(s.mux, document(), map[string]*apierror.Error{
+		"path.account": api.ErrInvalidAccount, "path.period": api.ErrInvalidPeriod, "body.reason": api.ErrInvalidReason, "query.reason": api.ErrInvalidReason,
+	})
 	return s
 }
 

@@ -1,5 +1,5 @@
-// Package calendar finds the calendar day and month of an instant in a time
-// zone, their beginning and their end.
+// Package calendar finds the calendar day of an instant in a time zone, and when
+// days, weeks and months begin and end there.
 //
 // A day ends at midnight: the first instant whose calendar date in the zone
 // is later than today's. Neither adding 24 hours nor
@@ -8,8 +8,8 @@
 // 00:01 to 23:01 of the day before, so there were two midnights. Samoa
 // skipped the whole of 2011-12-30. Between two transitions, the offset of a
 // zone is constant and midnight is plain arithmetic;
-// [time.Time.ZoneBounds] has the next transition. A month ends at the first
-// midnight whose month is later.
+// [time.Time.ZoneBounds] has the next transition. A week or a month is a Window of
+// days: it ends with its last day.
 //
 // ParseDuration reads a length of time in days of 24 hours.
 package calendar
@@ -36,35 +36,25 @@ var ErrZone = errors.New(`the time zone must be named, as "UTC" or "Europe/Berli
 // when clocks go back (as almost in Sitka in 1867).
 const lookBack = 72 * 60 * 60
 
-// unit is what a span covers: a day or a month.
-type unit struct {
-	// first returns the first day of the unit that has a day.
-	first func(Day) Day
-	// lookBack is longer than any unit lasts, in seconds.
-	lookBack int64
-}
-
-var (
-	days   = unit{first: func(d Day) Day { return d }, lookBack: lookBack}
-	months = unit{first: firstOfMonth, lookBack: 31*secondsPerDay + lookBack}
-)
-
 // initial matches the letters that are capitals in the names of most zones.
 var initial = regexp.MustCompile(`(^|[/_-])[a-z]`)
 
 // never is the instant of a transition that does not exist.
 const never = math.MaxInt64
 
-// Span is a calendar day or month in a zone.
+// Span is a window of days in a zone.
 type Span struct {
-	// Day is the date, in the span of a month the first date of the month.
-	Day Day
-	// Start is the instant since which the day or month lasts without a
-	// break.
+	// Day is the first day, and Last the last one.
+	Day, Last Day
+	// Start is when the first day begins: of a day that At returns, the instant
+	// since which it lasts without a break.
 	Start time.Time
-	// End is midnight: the first instant whose day or month is later.
+	// End is midnight: the first instant whose date is later than Last.
 	End time.Time
 }
+
+// Window returns the days of the span.
+func (s *Span) Window() Window { return Window{s.Day, s.Last} }
 
 // Length returns the length of the span. A day has usually 24 hours, 23 or 25
 // where clocks change, and other lengths at rare changes.
@@ -74,8 +64,8 @@ func (s *Span) Length() time.Duration {
 
 // RetryAfter returns the whole seconds from now to the end of the span,
 // rounded up and at least 1: a client that waits that long is in a later
-// day or month. Midnight is a whole second, so counting from the beginning
-// of the current second rounds up.
+// span. Midnight is a whole second, so counting from the beginning of the
+// current second rounds up.
 func (s *Span) RetryAfter(now time.Time) int64 {
 	return max(s.End.Unix()-now.Unix(), 1)
 }
@@ -83,14 +73,21 @@ func (s *Span) RetryAfter(now time.Time) int64 {
 // Calendar has the days of one time zone. It is safe for concurrent use.
 type Calendar struct {
 	location *time.Location
-	// today and thisMonth cache the last results: nearly all calls ask for
-	// these.
-	today, thisMonth atomic.Pointer[run]
+	// today caches the last result of At: nearly all calls ask for it.
+	today atomic.Pointer[run]
+	// month caches the last result of Month, and spans those of Span.
+	month atomic.Pointer[month]
+	spans [64]atomic.Pointer[Span]
 }
 
-// run is a period with one date or month and no break. Where there are two
-// midnights, a span ends after its run: for a minute it is tomorrow, and
-// then today again.
+// month is the month of the calendar around a day.
+type month struct {
+	day  Day
+	span *Span
+}
+
+// run is a period with one date and no break. Where there are two midnights, a
+// span ends after its run: for a minute it is tomorrow, and then today again.
 type run struct {
 	start, end int64 // in Unix seconds; all transitions are whole ones
 	span       *Span
@@ -124,67 +121,69 @@ func (c *Calendar) Zone() string {
 
 // At returns the day of t. The times of the span are in the calendar's
 // zone. Callers share the span and must not change it.
-func (c *Calendar) At(t time.Time) *Span { return c.span(t, days, &c.today) }
+func (c *Calendar) At(t time.Time) *Span {
+	sec := t.Unix()
+	if known := c.today.Load(); known != nil && known.start <= sec && sec < known.end {
+		return known.span
+	}
+	found := c.find(sec)
+	c.today.Store(found)
+	return found.span
+}
 
-// Month returns the month of t. The times of the span are in the calendar's
-// zone. Callers share the span and must not change it.
-func (c *Calendar) Month(t time.Time) *Span { return c.span(t, months, &c.thisMonth) }
+// Month returns the month of the calendar around a day. Callers share the span and
+// must not change it.
+func (c *Calendar) Month(day Day) *Span {
+	if known := c.month.Load(); known != nil && known.day == day {
+		return known.span
+	}
+	span := c.Span(day.MonthFrom(1))
+	c.month.Store(&month{day, span})
+	return span
+}
+
+// Span returns when the days of a window begin and end. Callers share the span
+// and must not change it.
+func (c *Calendar) Span(w Window) *Span {
+	cache := &c.spans[(uint32(w.First)*31+uint32(w.Last))%uint32(len(c.spans))]
+	if known := cache.Load(); known != nil && known.Window() == w {
+		return known
+	}
+	found := &Span{Day: w.First, Last: w.Last, Start: c.EndOf(w.First - 1), End: c.EndOf(w.Last)}
+	cache.Store(found)
+	return found
+}
 
 // EndOf returns when a day ends: the first instant whose date is later. The zone
 // can skip that midnight, or the whole day.
 func (c *Calendar) EndOf(day Day) time.Time {
-	const before = 48 * time.Hour // the day has begun in no zone
-	span := c.At(day.UTC().Add(-before))
-	for span.Day <= day {
-		span = c.At(span.End)
-	}
-	return span.Start
+	const before = 48 * 60 * 60 // the day has begun in no zone
+	return c.instant(c.after(int64(day)*secondsPerDay-before, day))
 }
 
-func (c *Calendar) span(t time.Time, of unit, cache *atomic.Pointer[run]) *Span {
-	sec := t.Unix()
-	if known := cache.Load(); known != nil && known.start <= sec && sec < known.end {
-		return known.span
-	}
-	found := c.find(sec, of)
-	cache.Store(found)
-	return found.span
-}
-
-// find goes through the runs around sec: from a run that is over to the run
-// of sec, and on to the first run of a later day or month.
-func (c *Calendar) find(sec int64, of unit) *run {
-	day := of.first(c.day(sec))
-	start := sec - of.lookBack
-	for of.first(c.day(start)) == day {
-		start -= of.lookBack
-	}
-	end := c.unitEnd(start, of)
-	for end <= sec {
-		start, end = end, c.unitEnd(end, of)
-	}
-	midnight := end
-	for of.first(c.day(midnight)) <= day {
-		midnight = c.unitEnd(midnight, of)
-	}
-	return &run{
-		start: start,
-		end:   end,
-		span: &Span{
-			Day:   day,
-			Start: time.Unix(start, 0).In(c.location),
-			End:   time.Unix(midnight, 0).In(c.location),
-		},
-	}
-}
-
-// unitEnd returns the first instant after sec with another day or month.
-func (c *Calendar) unitEnd(sec int64, of unit) int64 {
-	day := of.first(c.day(sec))
-	for of.first(c.day(sec)) == day {
+// after returns the first instant whose date is later than a day. sec is before it.
+func (c *Calendar) after(sec int64, day Day) int64 {
+	for c.day(sec) <= day {
 		sec = c.runEnd(sec)
 	}
 	return sec
+}
+
+func (c *Calendar) instant(sec int64) time.Time { return time.Unix(sec, 0).In(c.location) }
+
+// find goes through the runs around sec: from a run that is over to the run
+// of sec, and on to the first run of a later day.
+func (c *Calendar) find(sec int64) *run {
+	day := c.day(sec)
+	start := sec - lookBack
+	for c.day(start) == day {
+		start -= lookBack
+	}
+	end := c.runEnd(start)
+	for end <= sec {
+		start, end = end, c.runEnd(end)
+	}
+	return &run{start: start, end: end, span: &Span{Day: day, Last: day, Start: c.instant(start), End: c.instant(c.after(end, day))}}
 }
 
 // runEnd returns the first instant after sec with another date, which may

@@ -48,9 +48,31 @@ func (d Day) Month() (first, last Day) {
 	return d - Day(t.Day()-1), Day(next.Unix()/secondsPerDay) - 1
 }
 
-func firstOfMonth(d Day) Day {
-	first, _ := d.Month()
-	return first
+// Window is the days from First to Last, both included.
+type Window struct {
+	First Day `cbor:"1,keyasint" json:"first"`
+	Last  Day `cbor:"2,keyasint" json:"last"`
+}
+
+// Has tells whether a day is in the window.
+func (w Window) Has(d Day) bool { return w.First <= d && d <= w.Last }
+
+// Week returns the days from Monday to Sunday around d.
+func (d Day) Week() Window {
+	const mondayToThursday = 3 // 1970-01-01 was a Thursday
+	sinceMonday := ((d+mondayToThursday)%7 + 7) % 7
+	return Window{d - sinceMonday, d - sinceMonday + 6}
+}
+
+// MonthFrom returns the days around d from a day of the month, 1 to 31, to the
+// day before the next such day. In a shorter month, the last day takes its place.
+func (d Day) MonthFrom(ofMonth int) Window {
+	first, last := d.Month()
+	begin := func(first, last Day) Day { return min(first+Day(ofMonth-1), last) }
+	if own := begin(first, last); d >= own {
+		return Window{own, begin((last + 1).Month()) - 1}
+	}
+	return Window{begin((first - 1).Month()), begin(first, last) - 1}
 }
 
 // UTC returns the midnight in UTC with which d begins.

@@ -90,37 +90,13 @@ func transitions(location *time.Location) []time.Time {
 	return found
 }
 
-// month returns the month of an instant as a number that sorts.
-func month(at time.Time, location *time.Location) int { return date(at, location) / 100 }
-
-// unit is a day or a month.
-type unit struct {
-	of     func(*calendar.Calendar, time.Time) *calendar.Span
-	number func(time.Time, *time.Location) int
-	layout string // of the beginning of a span's Day
-	suffix string // the end of it
-}
-
-var (
-	days   = unit{(*calendar.Calendar).At, date, "2006-01-02", ""}
-	months = unit{(*calendar.Calendar).Month, month, "2006-01", "-01"}
-)
-
-// check compares the span of at with the definitions of start and midnight,
-// by the dates of instants with a step between them. Far from the ends of a
-// month the step is a week.
-func check(t *testing.T, u unit, c *calendar.Calendar, location *time.Location, at time.Time, step time.Duration) {
+// check compares the day of at with the definitions of start and midnight, by the
+// dates of instants with a step between them.
+func check(t *testing.T, c *calendar.Calendar, location *time.Location, at time.Time, step time.Duration) {
 	t.Helper()
-	date := u.number
-	span := u.of(c, at)
+	span := c.At(at)
 	today := date(at, location)
-	next := func(from, to time.Time) time.Duration {
-		if to.Sub(from) > 48*time.Hour {
-			return 7 * 24 * time.Hour
-		}
-		return step
-	}
-	if got, want := span.Day.String(), at.In(location).Format(u.layout)+u.suffix; got != want {
+	if got, want := span.Day.String(), at.In(location).Format(time.DateOnly); got != want {
 		t.Fatalf("%s at %s: got day %s, want %s", location, at.UTC(), got, want)
 	}
 	if span.Start.After(at) || !span.End.After(at) {
@@ -132,14 +108,55 @@ func check(t *testing.T, u unit, c *calendar.Calendar, location *time.Location, 
 	if got := date(span.Start.Add(-time.Nanosecond), location); got == today {
 		t.Fatalf("%s at %s: its date began before %s", location, at.UTC(), span.Start)
 	}
-	for before := span.End.Add(-time.Nanosecond); !before.Before(at); before = before.Add(-next(before, span.End)) {
+	for before := span.End.Add(-time.Nanosecond); !before.Before(at); before = before.Add(-step) {
 		if date(before, location) > today {
 			t.Fatalf("%s at %s: %s is later already, midnight should be %s", location, at.UTC(), before, span.End)
 		}
 	}
-	for since := span.Start; !since.After(at); since = since.Add(next(span.Start, since)) {
+	for since := span.Start; !since.After(at); since = since.Add(step) {
 		if date(since, location) != today {
 			t.Fatalf("%s at %s: %s has another date, the start should be %s", location, at.UTC(), since, span.Start)
+		}
+	}
+}
+
+// begins tells whether a week (0) or a month with a billing day begins on a date.
+func begins(kind int, on time.Time) bool {
+	if kind == 0 {
+		return on.Weekday() == time.Monday
+	}
+	return on.Day() == kind || on.Day() < kind && on.AddDate(0, 0, 1).Day() == 1
+}
+
+// checkWindow compares the week or the month around at with what begins says of
+// each date, and its ends with the dates of instants with a step between them.
+func checkWindow(t *testing.T, kind int, c *calendar.Calendar, location *time.Location, at time.Time, step time.Duration) {
+	t.Helper()
+	year, month, day := at.In(location).Date()
+	first := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	next := first.AddDate(0, 0, 1)
+	for !begins(kind, first) {
+		first = first.AddDate(0, 0, -1)
+	}
+	for !begins(kind, next) {
+		next = next.AddDate(0, 0, 1)
+	}
+	got := c.At(at).Day.Week()
+	if kind > 0 {
+		got = c.At(at).Day.MonthFrom(kind)
+	}
+	if got.First.String() != first.Format(time.DateOnly) || (got.Last+1).String() != next.Format(time.DateOnly) {
+		t.Fatalf("%s at %s, kind %d: got %s to %s, want it from %s to before %s", location, at.UTC(), kind, got.First, got.Last, first, next)
+	}
+	span := c.Span(got)
+	for on, end := range map[time.Time]time.Time{first: span.Start, next: span.End} {
+		if date(end, location) < date(on, time.UTC) {
+			t.Fatalf("%s, kind %d: %s is before %s", location, kind, end, on)
+		}
+		for before := end.Add(-time.Nanosecond); before.After(end.Add(-2 * oneDay)); before = before.Add(-step) {
+			if date(before, location) >= date(on, time.UTC) {
+				t.Fatalf("%s, kind %d: %s is within %s already, not only %s", location, kind, before, on, end)
+			}
 		}
 	}
 }
@@ -162,8 +179,8 @@ var unusual = []string{
 	"Kwajalein", "Pacific/Apia",
 }
 
-// TestEveryZone checks random days and months, leap years, and closely all days
-// and months of 200 years that begin or end near a change of the clock. Without
+// TestEveryZone checks random days, weeks and months from any billing day, leap
+// years, and closely all of 200 years that begin or end near a change of the clock. Without
 // Long, it checks every twelfth zone and some of which the clock is unusual.
 func TestEveryZone(t *testing.T) {
 	t.Parallel()
@@ -198,21 +215,16 @@ func checkZone(t *testing.T, c *calendar.Calendar, location *time.Location) {
 	random := rand.New(rand.NewPCG(uint64(len(location.String())), 1))
 	for range 20 {
 		at := time.Unix(first+random.Int64N(last-first), random.Int64N(1e9))
-		check(t, days, c, location, at, time.Hour)
-		check(t, months, c, location, at, time.Hour)
+		check(t, c, location, at, time.Hour)
+		checkWindow(t, random.IntN(32), c, location, at, time.Hour)
 	}
 	for year := 1900; year <= 2100; year += 4 {
-		check(t, months, c, location, time.Date(year, 2, 29, random.IntN(24), 59, 0, 0, location), 24*time.Hour) // March 1 of 1900 and 2100
-		check(t, days, c, location, time.Date(year, 12, 31, random.IntN(24), 59, 0, 0, location), time.Hour)
+		checkWindow(t, 28+random.IntN(4), c, location, time.Date(year, 2, 29, random.IntN(24), 59, 0, 0, location), time.Hour) // March 1 of 1900 and 2100
+		check(t, c, location, time.Date(year, 12, 31, random.IntN(24), 59, 0, 0, location), time.Hour)
 	}
 	seen := map[string]bool{}
 	for _, transition := range transitions(location) {
-		const near = 48 * time.Hour
-		endOfMonth := month(transition.Add(-near), location) != month(transition.Add(near), location)
 		rule, step := rulesOf(transition, location), time.Hour
-		if endOfMonth {
-			rule += " at the end of a month"
-		}
 		offsets := []time.Duration{0, -1, 1, -time.Second, -time.Minute, time.Minute, -time.Hour, time.Hour, -24 * time.Hour, 24 * time.Hour}
 		random.Shuffle(len(offsets), func(i, j int) { offsets[i], offsets[j] = offsets[j], offsets[i] })
 		switch {
@@ -222,11 +234,12 @@ func checkZone(t *testing.T, c *calendar.Calendar, location *time.Location) {
 			step = time.Minute
 		}
 		seen[rule] = true
-		for _, offset := range offsets {
-			check(t, days, c, location, transition.Add(offset), step)
-			if endOfMonth {
-				check(t, months, c, location, transition.Add(offset), step)
-			}
+		for i, offset := range offsets {
+			check(t, c, location, transition.Add(offset), step)
+			// A month that begins on the day of the change, or on the one beside it.
+			kind := transition.AddDate(0, 0, i%3-1).In(location).Day()
+			checkWindow(t, kind, c, location, transition.Add(offset), step)
+			checkWindow(t, 0, c, location, transition.Add(offset), step)
 		}
 	}
 }

@@ -8,10 +8,15 @@ const (
 	MaxLiveLogins = 100
 	MaxEndedKeys  = 100
 
+	MaxConcurrent = 1_000_000
+
 	CountDays  = 400
 	ReportDays = 400
 	EndedDays  = 90
 )
 
-// Periods returns the names of all periods, the shortest first.
-func Periods() []string { return []string{"second", "minute", "hour", "day", "month"} }
+// Concurrent is the name of the period of a limit of calls at once.
+const Concurrent = "concurrent"
+
+// Periods returns the names of all periods, the shortest first, without Concurrent.
+func Periods() []string { return []string{"second", "minute", "hour", "day", "week", "month", "total"} }

@@ -10,6 +10,8 @@ const MaxUsageDays = 90
 type UsageDocument struct {
 	Account     string          `json:"account" doc:"The account's id."`
 	Plan        string          `json:"plan" doc:"The current plan of the account."`
+	PlanUntil   *time.Time      `json:"plan_until,omitempty" doc:"When the plan ends. Not present for a plan without an end."`
+	Then        string          `json:"then,omitempty" doc:"The plan that follows."`
 	Timezone    string          `json:"timezone" doc:"The IANA zone whose midnight ends days and months."`
 	Day         string          `json:"day" format:"date" doc:"Today in that zone."`
 	ResetsAt    time.Time       `json:"resets_at" doc:"When the day ends."`
@@ -32,16 +34,29 @@ type UsageEndpoint struct {
 	Calls     int64        `json:"calls" doc:"All calls of today."`
 	Credited  int64        `json:"credited" doc:"Calls of today that were given back by credits."`
 	Limits    []UsageLimit `json:"limits" nullable:"false" doc:"All limits of this endpoint, with that of the day."`
+	Unit      string       `json:"unit,omitempty" doc:"What the numbers count, such as tokens. Not present for calls."`
 }
 
 // UsageLimit is what was used of a limit. A pace has no Used, Remaining and
 // ResetsAt.
 type UsageLimit struct {
-	Period    string     `json:"period" enum:"second,minute,hour,day,month"`
-	Limit     int64      `json:"limit" doc:"The calls that are admitted."`
-	Used      *int64     `json:"used" doc:"Calls counted in this period; null for a pace."`
-	Remaining *int64     `json:"remaining" doc:"Calls left in this period; null for a pace."`
-	ResetsAt  *time.Time `json:"resets_at" doc:"When the period ends; null for a pace."`
+	Period    string     `json:"period" enum:"second,minute,hour,day,week,month,total,concurrent"`
+	Limit     int64      `json:"limit" doc:"The calls that are admitted, or included in a soft limit."`
+	Used      *int64     `json:"used" doc:"Calls counted in this period, or that run now; null for a pace."`
+	Remaining *int64     `json:"remaining" doc:"Calls left in this period, or at once; null for a pace."`
+	ResetsAt  *time.Time `json:"resets_at" doc:"When the period ends; null for a pace, for calls at once, and for a total, which does not renew."`
+
+	PeriodStart *string     `json:"period_start,omitempty" format:"date" doc:"The first day of the period. Not present for a pace and a total."`
+	Soft        *int64      `json:"soft,omitempty" doc:"From how many calls on a soft limit refuses."`
+	Overage     *int64      `json:"overage,omitempty" doc:"How many calls are above a soft limit now."`
+	Calls       bool        `json:"calls,omitzero" doc:"Whether each call counts 1, whatever it costs."`
+	TopUps      []TopUpLeft `json:"topups,omitempty" doc:"What is left of top-ups of a total, in the order in which they are used. It is a part of remaining."`
+}
+
+// TopUpLeft is what is left of a top-up.
+type TopUpLeft struct {
+	Left      int64      `json:"left"`
+	ExpiresAt *time.Time `json:"expires_at" doc:"When it is gone; null for never."`
 }
 
 // UsageKey is what was used of the own limits of a key.

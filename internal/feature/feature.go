@@ -22,6 +22,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/feature/portal"
 	"github.com/caddy-tollgate/tollgate/internal/feature/refused"
 	"github.com/caddy-tollgate/tollgate/internal/feature/report"
+	"github.com/caddy-tollgate/tollgate/internal/feature/take"
+	"github.com/caddy-tollgate/tollgate/internal/feature/topup"
 )
 
 // Gate is what the capabilities ask of a gate.
@@ -32,6 +34,7 @@ type Gate interface {
 	portal.Linker
 	refused.Flusher
 	report.Watched
+	take.Gate
 }
 
 // Handler returns the handler of the control API with all operations.
@@ -46,13 +49,15 @@ func Handler(of Gate, logger *slog.Logger) http.Handler {
 	portal.Serve(s, of)
 	refused.Serve(s, of)
 	report.Serve(s, of)
+	take.Serve(s)
+	topup.Serve(s)
 	return s.Handler()
 }
 
 // Listener returns the handler of a listener for applications: next, and what
 // opens with another secret.
 func Listener(next http.Handler, of Gate, logger *slog.Logger) http.Handler {
-	return introspect.Handler(next, of, logger)
+	return introspect.Handler(take.Handler(next, of, logger), of, logger)
 }
 
 // Commands adds the commands of the capabilities that need a running gate only.
@@ -65,6 +70,7 @@ func Commands(t *cli.Tool, parent *cobra.Command) {
 	portal.Commands(t, parent)
 	refused.Commands(t, parent)
 	report.Commands(t, parent)
+	topup.Commands(t, parent)
 }
 
 // FileCommands returns a function that adds those that also read a configuration

@@ -1,12 +1,13 @@
 package gate_test
 
 import (
-	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/caddy-tollgate/tollgate/internal/gate"
 
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )

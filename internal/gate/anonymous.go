@@ -12,11 +12,11 @@ import (
 
 // A call without a credential is one of the account policy.AnonymousAccount, and
 // of its address. The store has the limits of the account. The login limiter has
-// those of the address, which are the last of the limits of the call.
+// those of the address, which come after those of the store.
 
 // addAddress adds the limits of the address to those of a call without a credential.
 func (c *Call) addAddress() {
-	if !c.credential.IsAnonymous() {
+	if !c.credential.IsAnonymous() || c.gate.Policy.Anonymous == nil { // a program can name an account of that id
 		if c.mark.address != nil {
 			c.mark.address = nil // of an earlier pass of the request
 		}
@@ -32,24 +32,37 @@ func (c *Call) addAddress() {
 
 // limitsOfStore returns how many of the limits the store has.
 func (c *Call) limitsOfStore() int {
-	n := len(c.limits)
+	n := c.limitsOfPeriods()
 	for n > 0 && c.limits[n-1].OfAddress {
 		n--
 	}
 	return n
 }
 
-// takeAll takes the cost from all limits. The address is first: it needs no durable
-// write. If the store refuses or fails, the address gets it back.
+// takeAll takes the cost from all limits. Calls at once and the address are first:
+// they need no durable write. If the store refuses or fails, they get it back.
 func (c *Call) takeAll(call store.Call, rooms []store.Room) (admitted bool, err error) {
-	n, peek := c.limitsOfStore(), c.gate.foresees
-	limits, own, ofAddress := c.limits[:n], rooms[:n], rooms[n:]
-	if admitted, err = c.askAddress(ofAddress, peek); err != nil {
+	n, last, peek := c.limitsOfStore(), c.limitsOfPeriods(), c.gate.foresees
+	limits, own, ofAddress := c.limits[:n], rooms[:n], rooms[n:last]
+	entered, err := c.enter(rooms[last:], peek)
+	if err != nil {
 		return false, err
-	} else if !admitted {
+	}
+	defer func() {
+		if leave := c.mark.leave; leave != nil && (!admitted || err != nil) {
+			c.mark.leave = nil
+			c.gate.leave(leave)
+			for i := range rooms[last:] {
+				rooms[last+i].Remaining++
+			}
+		}
+	}()
+	if admitted, err = c.askAddress(ofAddress, peek || !entered); err != nil {
+		return false, err
+	} else if !admitted || !entered {
 		return false, c.store.Rooms(c.request.Context(), call, limits, own)
 	}
-	if c.endpoint.CostHeader == "" {
+	if c.endpoint.Answer == nil {
 		admitted, err = c.store.Take(c.request.Context(), call, limits, own)
 	} else {
 		admitted, err = c.reserve(call, limits, own)

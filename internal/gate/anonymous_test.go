@@ -309,7 +309,7 @@ func TestAnonymousCost(t *testing.T) {
 	t.Parallel()
 	w := open(t, "", policy.AddressLimit{Limit: 20, Period: "day"})
 	c := openPolicy("", policy.AddressLimit{Limit: 20, Period: "day"})
-	c.Endpoints[0].CostHeader, c.Endpoints[0].CostReserve = "Tollgate-Cost", 10
+	c.Endpoints[0].CostAnswer = &policy.CostAnswerConfig{Header: "Tollgate-Cost", Reserve: 10}
 	c.Plans[0].Limits["convert"] = new(policy.Limit(1000))
 	w.configure(t, c)
 	cost := "4"
@@ -334,7 +334,7 @@ func TestAnonymousCost(t *testing.T) {
 	if got := w.come(t, "192.0.2.2"); got.Code != 200 {
 		t.Errorf("another address: got %d %s", got.Code, got.Body)
 	}
-	c.Endpoints[0].CostReserve = 21
+	c.Endpoints[0].CostAnswer.Reserve = 21
 	w.configure(t, c)
 	if got := w.come(t, "192.0.2.2"); got.Code != 403 || !strings.Contains(got.Body.String(), "the limit of this address is 20 calls a day") {
 		t.Errorf("above the limit: got %d %s", got.Code, got.Body)

@@ -136,7 +136,7 @@ func TestBasicInBrowsers(t *testing.T) {
 	t.Parallel()
 	w, _ := passwords(t, nil)
 	for _, pass := range []bool{false, true} {
-		w.gate.PassErrors = pass
+		passErrors(w.gate, pass)
 		for header, want := range map[string]string{
 			"": askBoth, "Accept: */*": askBoth, "Accept: application/json": askBoth, "Content-Type: application/grpc": askBoth,
 			browser: askBearer, "Sec-Fetch-Mode: cors": askBearer, "Sec-Fetch-Mode: navigate": askBearer,

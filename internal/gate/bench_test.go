@@ -41,8 +41,8 @@ func (m memory) Take(_ context.Context, call store.Call, limits []store.Limit, r
 	return m.ledger.Take(call, limits, rooms)
 }
 
-func (m memory) Settle(_ context.Context, call store.Call, cost int64) error {
-	return m.ledger.Settle(call, cost)
+func (m memory) Settle(_ context.Context, call store.Call, _ []store.Limit, _ []store.Room, cost int64, _ bool) error {
+	return m.ledger.Settle(call, nil, nil, cost, false)
 }
 
 func (m memory) Record(store.Record) {}
@@ -50,16 +50,17 @@ func (m memory) Record(store.Record) {}
 // plain is a server without metrics or placeholders.
 type plain struct{}
 
-func (plain) Identified(*http.Request, *gate.Call)  {}
-func (plain) Ended(*http.Request, string, string)   {}
-func (plain) RequestID(*http.Request, bool) string  { return "" }
-func (plain) Identity(*http.Request, string) string { return "" }
-func (plain) Status(error) int                      { return http.StatusBadGateway }
-func (plain) Proxied(*http.Request) bool            { return true }
-func (plain) RemoveQuery(*http.Request)             {}
-func (plain) Count(*policy.Endpoint, outcome.Call)  {}
-func (plain) CountLogin(outcome.Login)              {}
-func (plain) Decided(time.Duration)                 {}
+func (plain) Identified(*http.Request, *gate.Call)     {}
+func (plain) Ended(*http.Request, string, string)      {}
+func (plain) RequestID(*http.Request, bool) string     { return "" }
+func (plain) Identity(*http.Request, string) string    { return "" }
+func (plain) Placeholder(*http.Request, string) string { return "" }
+func (plain) Status(error) int                         { return http.StatusBadGateway }
+func (plain) Proxied(*http.Request) bool               { return true }
+func (plain) RemoveQuery(*http.Request)                {}
+func (plain) Count(*policy.Endpoint, outcome.Call)     {}
+func (plain) CountLogin(outcome.Login)                 {}
+func (plain) Decided(time.Duration)                    {}
 
 func (plain) Refused(string, *policy.Endpoint, string, store.NoGrant) {}
 func (plain) Reached(store.Quota)                                     {}

@@ -2,10 +2,12 @@ package gate_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/iotest"
 
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
@@ -45,6 +47,40 @@ func TestClosedBodyIsTheUpstreamsFailure(t *testing.T) {
 	}
 	if n := w.used(t, "acc_1", "convert", noon); answer.Code != http.StatusBadGateway || n != 0 {
 		t.Errorf("got %d %s with %d counted, want 502 with none", answer.Code, answer.Body, n)
+	}
+}
+
+// TestBrokenBodyIsNotGivenBack: a client could repeat a call with a body that breaks
+// or is too long without limit, whatever is given back and who writes errors.
+func TestBrokenBodyIsNotGivenBack(t *testing.T) {
+	t.Parallel()
+	for _, refund := range []policy.Refund{policy.RefundUnreachable, policy.RefundServerErrors, policy.RefundErrors} {
+		for _, header := range []string{"", "Tollgate-Cost"} {
+			for _, pass := range []bool{false, true} {
+				w := newWorld(t, func(c *policy.Config) {
+					e := &c.Endpoints[0]
+					e.Patterns = []string{"POST /api/convert/{from}/{amount}/{to}"}
+					if c.Refund = refund; header != "" {
+						e.CostAnswer = &policy.CostAnswerConfig{Header: header, Reserve: 1}
+					}
+				})
+				passErrors(w.gate, pass)
+				bearer := w.account(t, "acc_1")
+				w.next = func(_ http.ResponseWriter, r *http.Request) error {
+					_, err := io.ReadAll(r.Body)
+					return fmt.Errorf("proxy: %w", err)
+				}
+				for n, fault := range []error{errors.New("reset"), &http.MaxBytesError{Limit: 5}} {
+					r := httptest.NewRequest("POST", convert, iotest.ErrReader(fault))
+					r.Header.Set("Authorization", "Bearer "+bearer)
+					_ = w.gate.Serve(httptest.NewRecorder(), r, w.next) // with errors pass, the refusal
+					w.gate.Wait()
+					if got := w.used(t, "acc_1", "convert", noon); got != int64(n+1) || w.outcomes["convert refunded"] != 0 {
+						t.Errorf("refund %s, cost of header %q, errors pass %t, %v: counted %d, want %d", refund, header, pass, fault, got, n+1)
+					}
+				}
+			}
+		}
 	}
 }
 

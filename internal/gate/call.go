@@ -50,6 +50,8 @@ type Call struct {
 	history     int16 // set by entitle: days of history that a call to usage asks for
 	settled     bool  // the cost is final: by a refund, or by what the answer says
 	switched    bool  // the service has switched protocols
+	unanswered  bool  // the handler behind the gate has returned an error
+	failed      bool  // it has answered 4xx or 5xx, and the client was there
 	uncounted   bool  // mode shadow passes a call that enforce refuses
 	unconfirmed bool  // the grant could not be read again
 
@@ -75,8 +77,14 @@ type Mark struct {
 	refusal *refusal.Refusal
 	// reservation is that of the call until it is settled, or nil.
 	reservation *reservation
+	// requests is how many requests a JSON-RPC body has, 0 for any other body.
+	requests int64
 	// address has the limits of the address, or is nil.
 	address *login.AddressCall
+	// leave ends a call that runs, for limits of calls at once, or is nil.
+	leave func()
+	// taking is the call of a program, or nil for a request.
+	taking *Taking
 }
 
 // Call returns the call that the gate has passed, or nil if it has not, or if
@@ -151,12 +159,12 @@ func (c *Call) lookupLimit(remaining bool) any {
 		return "unlimited"
 	}
 	i := max(0, slices.IndexFunc(c.limits, func(l store.Limit) bool {
-		return l.Period == store.Day && l.Endpoint == c.endpoint.Name && !l.OfKey
+		return l.Period == store.Day && l.Endpoint == c.endpoint.Name && !l.OfKey && !l.Calls
 	}))
 	if remaining {
-		return c.rooms[i].Remaining
+		return c.limits[i].Left(&c.rooms[i])
 	}
-	return c.limits[i].Max
+	return c.limits[i].Number()
 }
 
 // tokenAbilities returns the abilities of the token. An identity has those of
@@ -208,9 +216,13 @@ func (c *Call) recordRefusal(f *refusal.Refusal) {
 // record adds the call to the account's recent calls. code is why the gate
 // refused it, empty for an admitted call.
 func (c *Call) record(status int, code string) {
+	method := "" // of a call that a program takes
+	if c.mark.taking == nil {
+		method = request.Method(c.request)
+	}
 	c.store.Record(store.Record{
 		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
-		Endpoint: c.endpoint.Name, Method: request.Method(c.request), Path: c.path, RequestID: c.mark.requestID,
+		Endpoint: c.endpoint.Name, Method: method, Path: c.path, RequestID: c.mark.requestID,
 		Status: status, Code: code, Cost: c.costCounted(), Duration: c.gate.Since(c.began), From: c.from(), Handle: c.grant.Handle,
 	})
 }

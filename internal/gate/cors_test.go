@@ -218,7 +218,7 @@ func TestSharedAnswers(t *testing.T) {
 func TestPassedErrorsAreShared(t *testing.T) {
 	t.Parallel()
 	w := newCORSWorld(t, policy.Enforce, page)
-	w.gate.PassErrors = true
+	passErrors(w.gate, true)
 	bearer := w.account(t, "acc_1")
 	w.next = func(rw http.ResponseWriter, _ *http.Request) error {
 		rw.Header().Set("Access-Control-Allow-Origin", "https://the.service")

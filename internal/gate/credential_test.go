@@ -3,12 +3,13 @@ package gate_test
 import (
 	"context"
 	"errors"
-	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/internal/gate"
 
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -320,6 +321,35 @@ func TestIdentity(t *testing.T) {
 	}
 	if answer, _ := w.ask("GET", "/api/usage", ""); answer.Code != 200 || !strings.Contains(answer.Body.String(), `"account":"staff.ann"`) {
 		t.Errorf("usage: got %d %s", answer.Code, answer.Body)
+	}
+}
+
+// TestPlanOfIdentity: the placeholder names the plan of a new account, one of the
+// list. A known account keeps its plan. In mode shadow, another plan passes.
+func TestPlanOfIdentity(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []policy.Mode{policy.Enforce, policy.Shadow} {
+		w, got := fronting(t, func(c *policy.Config) {
+			c.Mode, c.Identity = mode, &policy.IdentityConfig{Placeholder: "{http.auth.user.id}", Plan: "{http.auth.user.plan}", Plans: []string{"small", "large"}}
+			c.Plans = append(c.Plans, policy.PlanConfig{Name: "large", Limits: c.Plans[0].Limits}, policy.PlanConfig{Name: "secret", Limits: c.Plans[0].Limits})
+		})
+		for _, c := range []struct{ user, plan, want string }{
+			{"ann", "", ""}, {"ann", "secret", ""}, {"ann", "Large", ""}, {"ann", "small large", ""}, {"ann", "{http.auth.user.plan}", ""},
+			{"ann", "large", "large"}, {"ann", "small", "large"}, {"ann", "secret", "large"}, {"ann", "", "large"}, {"bob", "small", "small"},
+		} {
+			w.mu.Lock()
+			w.identity, w.planOfUser = c.user, c.plan
+			w.mu.Unlock()
+			got.header = nil
+			answer, _ := w.ask("GET", convert, "")
+			refused := answer.Code == http.StatusForbidden && strings.Contains(answer.Body.String(), `"invalid_identity"`)
+			if plan := got.header.Get("Tollgate-Plan"); plan != c.want || refused != (c.want == "" && mode == policy.Enforce) {
+				t.Errorf("%s, %s of plan %q: got %d %s and plan %q, want %q", mode, c.user, c.plan, answer.Code, answer.Body, plan, c.want)
+			}
+		}
+		if want := []string{"ann ann large", "bob bob small"}; !slices.Equal(w.enrolled, want) {
+			t.Errorf("%s: enrolled %q, want %q", mode, w.enrolled, want)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ var names = []string{"convert", "history", "batch", policy.UsageEndpoint, "conve
 func (s *simulation) limit() store.Limit {
 	l := store.Limit{
 		Endpoint: rapid.SampledFrom(names).Draw(s.T, "endpoint"),
-		Period:   store.Period(rapid.IntRange(int(store.Second), int(store.Month)).Draw(s.T, "period")),
+		Period:   store.Period(rapid.IntRange(int(store.Second), int(store.Total)).Draw(s.T, "period")),
 	}
 	least := 0
 	if l.Period.IsPace() {
@@ -27,7 +27,8 @@ func (s *simulation) limit() store.Limit {
 	return l
 }
 
-func (s *simulation) planLimit() store.Limit {
+// limitOrNone draws a limit of an account.
+func (s *simulation) limitOrNone() store.Limit {
 	l := s.limit()
 	if rapid.IntRange(0, 9).Draw(s.T, "unlimited") == 0 {
 		l.Max = store.Unlimited
@@ -35,7 +36,19 @@ func (s *simulation) planLimit() store.Limit {
 	return l
 }
 
-func same(a, b store.Limit) bool { return a.Endpoint == b.Endpoint && a.Period == b.Period }
+func (s *simulation) planLimit() store.Limit {
+	l := s.limitOrNone()
+	if l.Max == store.Unlimited {
+		return l
+	}
+	if l.Calls = rapid.IntRange(0, 4).Draw(s.T, "calls") == 0; !l.Calls && !l.Period.IsPace() && l.Period != store.Total && rapid.IntRange(0, 2).Draw(s.T, "soft") == 0 {
+		l.Soft, l.Included = true, l.Max
+		l.Max += rapid.Int64Range(1, 9).Draw(s.T, "ceiling")
+	}
+	return l
+}
+
+func same(a, b store.Limit) bool { return a.Same(b) }
 
 // distinct draws limits with different endpoints and periods.
 func (s *simulation) distinct(most int, draw func() store.Limit) (limits []store.Limit) {
@@ -54,7 +67,7 @@ func (s *simulation) keyLimits() []store.Limit { return s.distinct(3, s.limit) }
 func (s *simulation) config(zone string) policy.Config {
 	c := policy.Config{
 		Timezone: zone, Guard: []string{"/api/"}, Usage: "GET /api/usage",
-		Refund: rapid.SampledFrom([]policy.Refund{policy.RefundUnreachable, policy.RefundServerErrors, policy.RefundNever}).Draw(s.T, "refund"),
+		Refund: rapid.SampledFrom([]policy.Refund{policy.RefundUnreachable, policy.RefundServerErrors, policy.RefundErrors, policy.RefundNever}).Draw(s.T, "refund"),
 		Endpoints: []policy.EndpointConfig{
 			{Name: "convert", Patterns: []string{"GET /api/convert"}},
 			{Name: "history", Patterns: []string{"GET /api/history"}, Cost: int64(rapid.IntRange(1, 4).Draw(s.T, "cost"))},
@@ -63,22 +76,26 @@ func (s *simulation) config(zone string) policy.Config {
 	}
 	if rapid.Bool().Draw(s.T, "reserves") {
 		history := &c.Endpoints[1]
-		history.CostHeader, history.CostReserve, history.Cost = "Tollgate-Cost", history.Cost, 0
+		history.CostAnswer, history.Cost = &policy.CostAnswerConfig{Header: "Tollgate-Cost", Reserve: history.Cost}, 0
 	}
 	for _, name := range []string{"one", "two"} {
 		plan := policy.PlanConfig{Name: name, Limits: map[string]*policy.Limit{}}
 		for _, l := range s.distinct(8, s.planLimit) {
-			limit := policy.Limit(l.Max)
-			if l.Period == store.Day && l.Endpoint != store.All && rapid.Bool().Draw(s.T, "short form") {
+			limit := policy.Limit(l.Number())
+			if l.Period == store.Day && l.Endpoint != store.All && !l.Soft && !l.Calls && rapid.Bool().Draw(s.T, "short form") {
 				plan.Limits[l.Endpoint] = &limit
 			} else {
-				plan.MoreLimits = append(plan.MoreLimits, policy.LimitConfig{Endpoint: l.Endpoint, Period: l.Period.String(), Limit: limit})
+				more := policy.LimitConfig{Endpoint: l.Endpoint, Period: l.Period.String(), Limit: limit, Calls: l.Calls}
+				if l.Soft {
+					more.Soft = l.Max
+				}
+				plan.MoreLimits = append(plan.MoreLimits, more)
 			}
 		}
 		for _, e := range []string{"convert", "history", "batch", policy.UsageEndpoint} {
 			if _, listed := plan.Limits[e]; !listed && rapid.IntRange(0, 9).Draw(s.T, "listed") > 0 {
 				plan.Limits[e] = nil
-				if slices.ContainsFunc(plan.MoreLimits, func(l policy.LimitConfig) bool { return l.Endpoint == e && l.Period == "day" }) {
+				if slices.ContainsFunc(plan.MoreLimits, func(l policy.LimitConfig) bool { return l.Endpoint == e && l.Period == "day" && !l.Calls }) {
 					delete(plan.Limits, e)
 				}
 			}
@@ -106,7 +123,7 @@ func (s *simulation) step() time.Duration {
 	case 4, 5:
 		return max(0, s.model.calendar.At(now).End.Add(near).Sub(now))
 	case 6:
-		return max(0, s.model.calendar.Month(now).End.Add(near).Sub(now))
+		return max(0, store.Month.Span(s.model.calendar, now).End.Add(near).Sub(now))
 	}
 	return time.Duration(rapid.IntRange(1, 40*24).Draw(s.T, "hours")) * time.Hour
 }

@@ -3,12 +3,10 @@ package gate
 import (
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
-	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // Foreseen is what the gate would decide about a request.
@@ -21,12 +19,8 @@ type Foreseen struct {
 	Anonymous     bool
 	// Special tells that there are several ways to read the path.
 	Special bool
-	// Cost is what the call costs or reserves, 0 without a valid token.
-	Cost int64
-	// Limits are those that cover the call, and Rooms what they admit at At.
-	Limits []store.Limit
-	Rooms  []store.Room
-	At     time.Time
+	// Left is zero without a valid token.
+	Left
 	// Refusal is nil if mode enforce passes the request. Step is the step that
 	// refuses it: path, route, token, address, entitlement, cost or quota.
 	Refusal *refusal.Refusal
@@ -36,12 +30,17 @@ type Foreseen struct {
 }
 
 // Foresee returns what Serve would decide about a request whose headers are valid
-// and whose body has elements. It counts what the store, the server and the
-// reporter of the gate count.
+// and whose body has elements, or reserves as many. It counts what the store, the
+// server and the reporter of the gate count.
 func (g *Gate) Foresee(r *http.Request, elements int64) Foreseen {
 	quiet := *g
 	quiet.foresees = true
-	quiet.bodyCost = func(*http.Request, *policy.Endpoint) (int64, *refusal.Refusal) { return max(1, elements), nil }
+	quiet.bodyCost = func(_ *http.Request, e *policy.Endpoint) (int64, *refusal.Refusal) {
+		if e.Answer == nil {
+			return max(1, elements), nil
+		}
+		return max(1, elements, e.Cost), nil
+	}
 	mark := g.Server.Mark(r)
 	d := quiet.route(r, mark.Target)
 	d.mark, d.began, d.facts = mark, g.Now(), request.Read(r, d.Route)
@@ -54,10 +53,7 @@ func (g *Gate) Foresee(r *http.Request, elements int64) Foreseen {
 	}
 	x := Foreseen{Route: d.Route, Special: d.Special != "", Passes: true}
 	if c := d.call; c != nil {
-		x.Cost, x.Account, x.Plan, x.Anonymous = c.cost, c.grant.Account, c.grant.Plan, c.credential.IsAnonymous()
-		if c.plan != nil && len(c.limits) > 0 && (c.rooms != nil || c.readRooms() == nil) {
-			x.Limits, x.Rooms, x.At = c.limits, c.rooms, c.began
-		}
+		x.Left, x.Account, x.Plan, x.Anonymous = c.left(), c.grant.Account, c.grant.Plan, c.credential.IsAnonymous()
 	}
 	if d.refusal != nil {
 		x.Step = d.refusedBy(r)

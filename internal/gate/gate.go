@@ -14,7 +14,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -28,6 +27,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/route"
+	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // decision is what the gate finds out about a request. An open path has the
@@ -76,6 +76,11 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	if d.refusal == nil && d.Endpoint != nil {
 		g.decide(r, &d)
 		g.Server.Decided(g.Since(began))
+		if mark.leave != nil {
+			running := g.newEnding(w, mark)
+			defer running.end() // also if the service breaks off its answer
+			w = running
+		}
 	}
 	return g.carryOut(w, r, &d, next)
 }
@@ -97,6 +102,9 @@ func (g *Gate) route(r *http.Request, written string) (d decision) {
 	case err != nil, d.Login && d.Closed && d.Special != "":
 		d.Route, d.refusal, d.final = policy.Route{}, refusal.BadPath, true
 	case found:
+		if d.Operations != nil {
+			d.Endpoint = d.Operations.First() // until the body chooses
+		}
 		if d.Login && r.Method == http.MethodConnect {
 			d.refusal, d.final = refusal.Upgrade, true
 		} else if r.URL.RawQuery != "" && credential.OverridesMethod(r.URL.RawQuery) {
@@ -114,26 +122,27 @@ func (g *Gate) route(r *http.Request, written string) (d decision) {
 	return d
 }
 
-// isLoginAlias tells whether a server could serve one of the readings of a path
-// as a login, that is no route: for a lenient server, or before a rewrite. It
-// would bypass the limits of login attempts.
-func (g *Gate) isLoginAlias(r *http.Request, d *decision) bool {
-	alias := func(path string) bool { return g.Policy.IsLoginAlias(request.Method(r), path) }
-	return alias(r.URL.Path) || d.Written != "" && alias(d.Written) || slices.ContainsFunc(d.Names, alias)
-}
-
 // anyMethod is the Allow header of a path that is no route.
 const anyMethod = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
 // decide finds out who calls an endpoint, and whether the call is admitted. If
 // it is, it is counted.
 func (g *Gate) decide(r *http.Request, d *decision) {
+	d.mark.requests = 0 // of an earlier pass of the request
 	by, fault := g.credentials.Read(credential.Request{Request: r, Endpoint: d.Endpoint, Facts: d.facts})
 	if fault != nil {
 		d.refusal, d.unread = fault, true
 		return
 	}
+	g.decideOn(r, d, by)
+}
+
+// decideOn is decide for a credential.
+func (g *Gate) decideOn(r *http.Request, d *decision, by credential.Credential) {
 	g.identify(r, d, by)
+	if d.refusal == nil && d.Operations != nil {
+		d.refusal = g.choose(r, d)
+	}
 	if d.refusal == nil {
 		d.refusal = d.call.admit()
 	}
@@ -168,23 +177,15 @@ func (c *Call) admit() *refusal.Refusal {
 	}
 }
 
-// checkAddress refuses a client whose address the key does not allow.
-func (c *Call) checkAddress() *refusal.Refusal {
-	own := c.grant.Restriction
-	if own == nil || len(own.Addresses) == 0 {
-		return nil
-	}
-	from := c.from()
-	if !slices.ContainsFunc(own.Addresses, func(network netip.Prefix) bool { return network.Contains(from) }) {
-		return refusal.Address(from)
-	}
-	return nil
-}
-
 // entitle checks the account's current plan and the abilities of the token,
 // and finds the limits of the call: those of the plan with the overrides of the
 // account, then those of the key.
 func (c *Call) entitle() (f *refusal.Refusal) {
+	if c.grant.Terms.Lapsed(c.began) && !c.gate.foresees {
+		if f = c.endTopUps(); f != nil {
+			return f
+		}
+	}
 	plan := c.gate.Policy.Plan(c.grant.Plan)
 	if !plan.Lists(c.endpoint) {
 		if plan.HasAccess() {
@@ -199,11 +200,11 @@ func (c *Call) entitle() (f *refusal.Refusal) {
 	c.entitlement, c.abilities = &c.gate.entitlements[plan.Index][c.endpoint.Index], effective.Abilities
 	c.day = c.gate.Policy.Calendar.At(c.began)
 	own := c.grant.Restriction
-	if c.planOnly = len(c.grant.Overrides) == 0 && (own == nil || len(own.Limits) == 0); !c.planOnly {
+	if c.planOnly = c.grant.Terms.IsZero() && (own == nil || len(own.Limits) == 0); !c.planOnly {
 		c.grant = c.gate.Policy.Names.Grant(c.grant)
 		own = c.grant.Restriction
 	}
-	c.limits = plan.LimitsOf(c.endpoint, c.grant.Overrides, c.began)
+	c.limits = plan.LimitsOf(c.endpoint, c.grant.Terms, c.began)
 	if own != nil && len(own.Limits) > 0 {
 		c.limits = slices.Clip(c.limits)
 		for _, limit := range own.Limits {
@@ -213,7 +214,16 @@ func (c *Call) entitle() (f *refusal.Refusal) {
 			}
 		}
 	}
+	if n := c.mark.requests; n > 1 {
+		c.limits = slices.Clone(c.limits)
+		for i := range c.limits {
+			c.limits[i].Requests = int32(n)
+		}
+	}
 	c.addAddress()
+	if atOnce := plan.AtOnce(c.endpoint); len(atOnce) > 0 && c.mark.taking == nil {
+		c.limits = slices.Concat(c.limits, atOnce)
+	}
 	if c.endpoint.Usage {
 		c.history, f = usageDays(c.request)
 	}
@@ -224,15 +234,18 @@ func (c *Call) entitle() (f *refusal.Refusal) {
 // can ever admit. A limit of 0 refuses each call with 429 instead, whatever the
 // call costs.
 func (c *Call) price() *refusal.Refusal {
-	c.cost = c.endpoint.Cost
-	if c.endpoint.CostMember != "" {
+	c.cost = c.endpoint.Cost * max(1, c.mark.requests)
+	if t := c.mark.taking; t != nil {
+		c.cost = cmp.Or(t.Cost, c.cost)
+	} else if c.endpoint.ReadsBody() {
 		if f := c.readCost(); f != nil {
 			return f
 		}
 	}
 	for _, limit := range c.limits {
-		if limit.Max > 0 && limit.Max < c.cost {
-			return refusal.CostAbove(limit, c.endpoint.Takes(), c.cost)
+		// A top-up can raise a total.
+		if limit.Max > 0 && limit.Max < limit.Weight(c.cost) && limit.Period != store.Total {
+			return refusal.CostAbove(limit, c.gate.Policy.UnitOf(c.endpoint, &limit), c.endpoint.Takes(), c.cost)
 		}
 	}
 	return nil
@@ -242,6 +255,7 @@ func (c *Call) price() *refusal.Refusal {
 // calls in progress have given room back since the store refused.
 func (c *Call) take() *refusal.Refusal {
 	call, rooms := c.storeCall(), c.newRooms()
+	c.addReceipt(&call)
 	admitted, err := c.takeAll(call, rooms)
 	if err != nil {
 		// Nothing is given back: the call may not be counted.
@@ -257,7 +271,7 @@ func (c *Call) take() *refusal.Refusal {
 		return c.take()
 	}
 	c.counted = true
-	if len(c.gate.Policy.Warn) > 0 && c.endpoint.CostHeader == "" { // otherwise when it is settled
+	if c.endpoint.Answer == nil && c.hasEvents() { // otherwise when it is settled
 		c.warn(rooms, c.held(rooms, nil), 0)
 	}
 	return nil
@@ -286,7 +300,7 @@ func (g *Gate) carryOut(w http.ResponseWriter, r *http.Request, d *decision, nex
 		return g.pass(w, r, d.facts, openAnswer{w}, next)
 	}
 	if d.call != nil { // the service may know who calls: the request and the answer stay as they are
-		d.call.settleByTrailer(false)
+		d.call.settleByEnd(false)
 	}
 	d.facts.KeepConnection()
 	return g.pass(w, r, d.facts, nil, next)
@@ -304,7 +318,7 @@ func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (
 			logFailure(c.gate.outages.upstream[c.endpoint.Index], errBrokenOff, c.logAttrs()[1:]...)
 		}
 		c.answer.Begin(status)
-		c.settleByTrailer(!panics && err == nil)
+		c.settleByEnd(!panics && err == nil && c.request.Context().Err() == nil)
 		c.answer.End(status)
 		if err != nil {
 			c.gate.removeSecrets(c.request)
@@ -340,6 +354,9 @@ func (c *Call) forward(facts request.Facts) {
 	h := c.request.Header
 	// Removed first: a map of up to eight fields is small.
 	c.gate.credentials.Remove(h, c.endpoint)
+	if c.gate.tellers[c.endpoint.Index] != nil {
+		c.values.Set(h, request.AcceptEncoding, "identity")
+	}
 	by := assertion.Caller{Account: c.grant.Account, Plan: c.grant.Plan, Key: c.grant.Key, Abilities: c.abilities}
 	c.values.Set(h, "Tollgate-Account", by.Account)
 	c.values.Set(h, "Tollgate-Plan", by.Plan)
@@ -353,13 +370,7 @@ func (c *Call) forward(facts request.Facts) {
 
 // Answered implements answer.Owner: it completes the headers of the answer.
 func (c *Call) Answered(status int) {
-	// A service in this process fails if its client leaves.
-	if status >= http.StatusInternalServerError && c.request.Context().Err() == nil {
-		c.gate.Server.Count(c.endpoint, outcome.Failed)
-		if c.gate.Policy.Refund == policy.RefundServerErrors {
-			c.refund()
-		}
-	}
+	c.settleByStatus(status)
 	h := c.answer.Header()
 	c.settleByHeader(h)
 	vary := c.gate.vary

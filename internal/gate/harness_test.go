@@ -46,13 +46,14 @@ type world struct {
 	outcomes map[string]int
 	last     *gate.Call
 
-	decisions int
-	identity  string   // of a user whom another handler has authenticated
-	enrolled  []string // "account user plan"
-	refused   []string // "account endpoint code reason"
-	ended     []string // "account key"
-	requestID string
-	showsID   bool
+	decisions  int
+	identity   string   // of a user whom another handler has authenticated
+	planOfUser string   // what its placeholder says
+	enrolled   []string // "account user plan"
+	refused    []string // "account endpoint code reason"
+	ended      []string // "account key"
+	requestID  string
+	showsID    bool
 
 	limiterFails error
 	reached      []store.Quota
@@ -126,7 +127,8 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter := login.New(login.NewMemory(w.clock, w.db.Engine.(login.Journal)))
+	journal, _ := w.db.Engine.(login.Journal)
+	limiter := login.New(login.NewMemory(w.clock, journal))
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return w.store, nil },
 		Limiter: func() (*login.Limiter, error) {
@@ -178,6 +180,18 @@ func (w *world) RequestID(_ *http.Request, shown bool) string {
 	return w.requestID
 }
 
+// passErrors makes the server write refusals, or the gate.
+func passErrors(g *gate.Gate, pass bool) {
+	form := policy.ErrorsJSON
+	if pass {
+		form = policy.ErrorsPass
+	}
+	g.Policy.Errors = form
+	for _, e := range g.Policy.Endpoints {
+		e.Errors = form
+	}
+}
+
 // marks is the key of the mark in the context of a request.
 type marks struct{}
 
@@ -202,6 +216,12 @@ func (w *world) Identity(*http.Request, string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.identity
+}
+
+func (w *world) Placeholder(*http.Request, string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.planOfUser
 }
 
 // enrol creates an account, as the control API does.

@@ -2,10 +2,11 @@ package gate
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/gate/credential"
@@ -27,7 +28,7 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 		grant, err = g.grantForeign(r, db, &by, d)
 	default:
 		if grant, err = by.Grant(r.Context(), db, d.began, false); errors.Is(err, store.ErrNotFound) && by.User != "" {
-			grant, err = g.enrol(r.Context(), db, &by, d.began)
+			grant, err = g.enrol(r, db, &by, d.began)
 		}
 	}
 	if err != nil {
@@ -45,7 +46,7 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 	}
 	d.call = &Call{
 		entitlement: &g.entitlements[len(g.Policy.Plans)][d.Endpoint.Index], gate: g, credential: by, grant: grant,
-		store: db, mark: d.mark, request: r, began: d.began, path: cmp.Or(d.Special, d.Path),
+		store: db, mark: d.mark, request: r, began: d.began, path: cmp.Or(d.Special, d.Path, d.Endpoint.Name),
 	}
 	g.Server.Identified(r, d.call)
 }
@@ -74,8 +75,13 @@ func (g *Gate) grantForeign(r *http.Request, db Store, by *credential.Credential
 }
 
 // enrol creates the account of an identity that the gate does not know.
-func (g *Gate) enrol(ctx context.Context, db Store, by *credential.Credential, now time.Time) (store.Grant, error) {
-	plan := g.Policy.Identity.Plan
+func (g *Gate) enrol(r *http.Request, db Store, by *credential.Credential, now time.Time) (store.Grant, error) {
+	ctx, plan := r.Context(), g.Policy.Identity.Plan
+	if plans := g.Policy.Identity.Plans; len(plans) > 0 {
+		if plan = g.Server.Placeholder(r, plan); !slices.Contains(plans, plan) {
+			return store.Grant{}, refusal.OtherPlan
+		}
+	}
 	if !g.Policy.Plan(plan).HasAccess() {
 		return store.Grant{}, refusal.NoPlan
 	}
@@ -114,7 +120,22 @@ func (g *Gate) storeFailed(err error, identity bool, attrs ...slog.Attr) *refusa
 		return refusal.Ended(err, identity)
 	case errors.Is(err, store.ErrChanged):
 		return refusal.Changed
+	case errors.Is(err, store.ErrReceipt):
+		return repeated
 	}
 	logFailure(g.outages.store, err, attrs...)
 	return refusal.Unavailable
+}
+
+// checkAddress refuses a client whose address the key does not allow.
+func (c *Call) checkAddress() *refusal.Refusal {
+	own := c.grant.Restriction
+	if own == nil || len(own.Addresses) == 0 {
+		return nil
+	}
+	from := c.from()
+	if !slices.ContainsFunc(own.Addresses, func(network netip.Prefix) bool { return network.Contains(from) }) {
+		return refusal.Address(from)
+	}
+	return nil
 }

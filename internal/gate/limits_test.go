@@ -64,7 +64,7 @@ func TestShouldRetry(t *testing.T) {
 				t.Errorf("%s, %q: got %d %q %s, want %q", name, form, got.Code, retry, got.Body, c.retry)
 			}
 		}
-		w.gate.PassErrors = true
+		passErrors(w.gate, true)
 		passed, err := w.ask("GET", convert, "", bearer)
 		if retry := passed.Header().Get("X-Should-Retry"); err == nil || retry != c.retry {
 			t.Errorf("%s, errors pass: got %q, %v", name, retry, err)
@@ -154,9 +154,9 @@ func TestUsageOfLimits(t *testing.T) {
 	w.get(t, convert, bearer)
 	got := w.get(t, "/api/usage", bearer)
 	for _, want := range []string{
-		`"limits":[{"period":"day","limit":5,"used":1,"remaining":4,"resets_at":"2126-11-21T00:00:00Z"},{"period":"month","limit":9,"used":1,"remaining":8,"resets_at":"2126-12-01T00:00:00Z"}]`,
-		`"limits":[{"period":"minute","limit":8,"used":null,"remaining":null,"resets_at":null},{"period":"month","limit":70,"used":1,"remaining":69,"resets_at":"2126-12-01T00:00:00Z"}]`,
-		`"key":{"id":"key_2","name":"own","limits":[{"endpoint":"convert","period":"day","limit":3,"used":1,"remaining":2,"resets_at":"2126-11-21T00:00:00Z"}]}`,
+		`"limits":[{"period":"day","limit":5,"used":1,"remaining":4,"resets_at":"2126-11-21T00:00:00Z","period_start":"2126-11-20"},{"period":"month","limit":9,"used":1,"remaining":8,"resets_at":"2126-12-01T00:00:00Z","period_start":"2126-11-01"}]`,
+		`"limits":[{"period":"minute","limit":8,"used":null,"remaining":null,"resets_at":null},{"period":"month","limit":70,"used":1,"remaining":69,"resets_at":"2126-12-01T00:00:00Z","period_start":"2126-11-01"}]`,
+		`"key":{"id":"key_2","name":"own","limits":[{"endpoint":"convert","period":"day","limit":3,"used":1,"remaining":2,"resets_at":"2126-11-21T00:00:00Z","period_start":"2126-11-20"}]}`,
 	} {
 		if got.Code != http.StatusOK || !strings.Contains(got.Body.String(), want) {
 			t.Errorf("got %d %s, want %s in it", got.Code, got.Body, want)

@@ -18,6 +18,7 @@ type outages struct {
 	store    *outage.Log
 	settle   *outage.Log
 	above    *outage.Log
+	unknown  *outage.Log
 	attempts *outage.Log
 	login    *outage.Log
 	open     *outage.Log // outside endpoints
@@ -34,6 +35,7 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 		store:    of(log, "asking the store"),
 		settle:   of(log, "settling the cost of a call: what it took stays counted"),
 		above:    outage.New(log, slog.LevelWarn, "a call cost more than its reservation, so a limit can be exceeded: reserve the highest cost of a call"),
+		unknown:  outage.New(log, slog.LevelWarn, "an answer did not tell what the call cost, so the call cost its reservation"),
 		attempts: of(log, "limiting login attempts"),
 		login:    of(log, "calling the upstream to log in"),
 		open:     of(log, "calling the upstream outside endpoints"),

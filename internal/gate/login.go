@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/internal/login"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
 
 // maxLoginBody is the largest body of a login, in bytes.
@@ -123,7 +125,7 @@ func (l *loginAnswer) pass(facts request.Facts, next Handler) error {
 		return err
 	}
 	logFailure(g.outages.login, unquoted(err), slog.Int("status", status))
-	if g.PassErrors {
+	if g.Policy.Errors == policy.ErrorsPass {
 		a.Begin(status) // the attempt ends
 		return err
 	}
@@ -253,4 +255,12 @@ func readForm(text string) (emails, passwords []string, err error) {
 		}
 	}
 	return emails, passwords, err
+}
+
+// isLoginAlias tells whether a server could serve one of the readings of a path
+// as a login, that is no route: for a lenient server, or before a rewrite. It
+// would bypass the limits of login attempts.
+func (g *Gate) isLoginAlias(r *http.Request, d *decision) bool {
+	alias := func(path string) bool { return g.Policy.IsLoginAlias(request.Method(r), path) }
+	return alias(r.URL.Path) || d.Written != "" && alias(d.Written) || slices.ContainsFunc(d.Names, alias)
 }

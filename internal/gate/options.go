@@ -13,6 +13,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/gate/credential"
 	"github.com/caddy-tollgate/tollgate/internal/gate/outcome"
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/internal/gate/request"
+	"github.com/caddy-tollgate/tollgate/internal/gate/tell"
 	"github.com/caddy-tollgate/tollgate/internal/login"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -24,6 +26,11 @@ import (
 type Store interface {
 	store.Grants
 	store.Counter
+	store.Concurrency
+	// EndTopUps ends the top-ups of an account that have ended at a time: what is
+	// left of them is gone. Limits of all endpoints do not cover except. See
+	// store.Terms.Lapsed.
+	EndTopUps(ctx context.Context, account, except string, at time.Time) error
 	Record(record store.Record)
 	usage.Source
 }
@@ -35,6 +42,9 @@ type Server interface {
 	// request that was Identified before, it returns the user of that call:
 	// the gate itself may have set the placeholder.
 	Identity(r *http.Request, placeholder string) string
+
+	// Placeholder returns the value of a placeholder of the server, or "".
+	Placeholder(r *http.Request, placeholder string) string
 
 	// Identified tells the server the account and key of a request, before
 	// the gate checks what they may call. The server may keep the call as
@@ -101,7 +111,7 @@ type Handler interface {
 }
 
 // Options configure a Gate. All are required; Guesses only with foreign keys,
-// Reservations only with a CostHeader, and Enrol only with identities.
+// Reservations only with a CostAnswer, and Enrol only with identities.
 type Options struct {
 	Policy *policy.Policy
 	// Store returns the store, or why there is none.
@@ -116,9 +126,6 @@ type Options struct {
 	Enrol func(ctx context.Context, account, user, plan string) error
 	// Assertions proves to the service which account calls.
 	Assertions *assertion.Signer
-	// PassErrors returns refusals to the server as errors (a
-	// *refusal.Refusal), with their headers set, instead of writing them.
-	PassErrors bool
 	Server     Server
 	Reporter   Reporter
 	Now        func() time.Time
@@ -139,8 +146,9 @@ type Gate struct {
 	except       string           // the endpoint that limits of all endpoints do not cover, or ""
 	outages      *outages
 	bodyCost     func(*http.Request, *policy.Endpoint) (int64, *refusal.Refusal)
+	tellers      []*tell.Members // of answers, by Endpoint.Index, nil without
 	settling     *atomic.Int64   // settlements under way
-	reserves     bool            // an endpoint has a CostHeader
+	reserves     bool            // an endpoint has a CostAnswer
 	foresees     bool            // nothing is counted: see Foresee
 	entitlements [][]entitlement // by Plan.Index and Endpoint.Index; the last are those without a plan
 }
@@ -151,7 +159,16 @@ func New(o Options) *Gate {
 		Options: o, credentials: credential.New(o.Policy, o.Server), vary: "Authorization", except: o.Policy.Except(),
 		notFound: refusal.NotFound(o.Policy.Docs), outages: newOutages(o.Logger, o.Policy.Endpoints), bodyCost: bodyCost, settling: new(atomic.Int64),
 	}
-	g.reserves = slices.ContainsFunc(o.Policy.Endpoints, func(e *policy.Endpoint) bool { return e.CostHeader != "" })
+	g.reserves = slices.ContainsFunc(o.Policy.Endpoints, func(e *policy.Endpoint) bool { return e.Answer != nil })
+	g.tellers = make([]*tell.Members, len(o.Policy.Endpoints))
+	for i, e := range o.Policy.Endpoints {
+		if e.Answer != nil && e.Answer.Header == "" {
+			g.tellers[i] = tell.NewMembers(e.Answer)
+		}
+	}
+	if slices.ContainsFunc(g.tellers, func(m *tell.Members) bool { return m != nil }) {
+		g.credentials.Headers = append(g.credentials.Headers, request.AcceptEncoding)
+	}
 	if name := o.Policy.TokenHeader; name != "" {
 		g.vary += ", " + name
 	}

@@ -58,7 +58,7 @@ func (p *patient) Take(ctx context.Context, call store.Call, limits []store.Limi
 	return p.memory.Take(ctx, call, limits, rooms)
 }
 
-func (p *patient) Settle(ctx context.Context, _ store.Call, _ int64) error {
+func (p *patient) Settle(ctx context.Context, _ store.Call, _ []store.Limit, _ []store.Room, _ int64, _ bool) error {
 	if p.givingBack != nil {
 		p.givingBack(ctx)
 	}
@@ -159,7 +159,7 @@ func TestManyFailuresInFiveSeconds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPatient(t)
-				p.gate.PassErrors = c.pass
+				passErrors(p.gate, c.pass)
 				c.ask(p)
 				if got := p.lines(); got != "" {
 					t.Errorf("before the failure: got %s", got)

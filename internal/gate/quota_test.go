@@ -78,7 +78,7 @@ type takeFails struct {
 	takes *atomic.Int64
 }
 
-func (f takeFails) Settle(context.Context, store.Call, int64) error {
+func (f takeFails) Settle(context.Context, store.Call, []store.Limit, []store.Room, int64, bool) error {
 	f.t.Error("a call was given back")
 	return nil
 }

@@ -41,11 +41,12 @@ func (g *Gate) report(account string, e *policy.Endpoint, f *refusal.Refusal) {
 }
 
 // write writes a refusal. All refusals are written here. The owner of the
-// answer gets the status of the refusal, which gRPC does not send.
+// answer gets the status of the refusal, which gRPC does not send. With
+// policy.ErrorsPass it only sets the headers, and returns the refusal as an error.
 func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *refusal.Refusal) error {
-	vary := ""
+	vary, form := "", g.Policy.Errors
 	if e != nil {
-		vary = g.vary
+		vary, form = g.vary, e.Errors
 	}
 	_, read := r.Body.(*request.Buffered)
 	a, begun := w.(*answer.Writer)
@@ -55,7 +56,10 @@ func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint,
 	if g.Policy.TokenBasic && f.Status == http.StatusUnauthorized && !isBrowser(r.Header) {
 		f = f.OfferBasic()
 	}
-	if g.PassErrors {
+	switch form {
+	case policy.ErrorsOpenAI:
+		f = f.ForOpenAI()
+	case policy.ErrorsPass:
 		f.SetHeader(w.Header(), vary)
 		g.removeSecrets(r)
 		return f
@@ -136,16 +140,19 @@ func (g *Gate) shareAnswer(w http.ResponseWriter, r *http.Request, d *decision) 
 // have worked for it, and a client could repeat it without limit.
 func (c *Call) fail(err error) error {
 	if fault := c.gate.bodyFault(c.answer.Passage.Body, err); fault != nil {
+		c.settleByEnd(false)
+		c.settled = true // also if errors of the service are given back: this is none
 		return c.refuse(&c.answer, fault)
 	}
+	c.unanswered = true // a service behind that handler may have worked
 	status := c.gate.Server.Status(err)
 	f := refusal.Unanswered(status)
-	if c.gate.Policy.Refund != policy.RefundNever && (f != nil || c.isRefusedBehind(status)) {
+	if c.endpoint.Refund != policy.RefundNever && (f != nil || c.isRefusedBehind(status)) {
 		c.refund()
 	}
 	if f != nil {
 		logFailure(c.gate.outages.upstream[c.endpoint.Index], unquoted(err), append(c.logAttrs()[1:], slog.Int("status", status))...)
-		if !c.gate.PassErrors {
+		if c.endpoint.Errors != policy.ErrorsPass {
 			return c.refuse(&c.answer, f)
 		}
 	}

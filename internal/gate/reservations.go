@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
@@ -14,11 +16,14 @@ import (
 type Reservations struct {
 	mu       sync.Mutex
 	accounts map[string]*inProgress
+	parking  *lru.Cache[string, *parked] // the calls of programs by name, oldest first
 }
 
 // NewReservations returns a Reservations without calls.
 func NewReservations() *Reservations {
-	return &Reservations{accounts: map[string]*inProgress{}}
+	r := &Reservations{accounts: map[string]*inProgress{}}
+	r.parking = r.newParking()
+	return r
 }
 
 // inProgress is the reservations of an account.
@@ -51,6 +56,7 @@ type reservation struct {
 
 // begin makes a reservation, before the store has the call.
 func (r *Reservations) begin(call *store.Call) *reservation {
+	r.expire(call.At)
 	n := &reservation{part: part{call.Key, call.Endpoint, call.Day}, account: call.Account, cost: call.Weight()}
 	n.undecided.Lock()
 	r.mu.Lock()
@@ -160,21 +166,17 @@ func (c *Call) held(rooms []store.Room, own *reservation) []int64 {
 }
 
 // canHold tells whether calls in progress can hold something of a limit of the
-// call. Paces are never given back, and addresses have no reservations.
+// call. Paces and calls are not given back, and addresses have no reservations.
 func (c *Call) canHold(limit store.Limit) bool {
-	return !limit.Period.IsPace() && !limit.OfAddress && (limit.Endpoint == store.All || c.endpoint.CostHeader != "")
+	return !limit.Period.IsPace() && !limit.OfAddress && !limit.Calls && (limit.Endpoint == store.All || c.endpoint.Answer != nil)
 }
 
 // addHeld adds a reservation to what is held of the limits that cover it.
 func (c *Call) addHeld(held []int64, of part, cost int64) {
 	call := c.storeCall()
 	for i, limit := range c.limits {
-		first, last := call.Day, call.Day
-		if limit.Period == store.Month {
-			first, last = call.Day.Month()
-		}
 		covered := of.endpoint == call.Endpoint || limit.Endpoint == store.All && of.endpoint != call.Except
-		if c.canHold(limit) && covered && first <= of.day && of.day <= last && (!limit.OfKey || of.key == call.Key) {
+		if c.canHold(limit) && covered && (limit.Period == store.Total || call.Window(&limit).Has(of.day)) && (!limit.OfKey || of.key == call.Key) {
 			held[i] += cost
 		}
 	}

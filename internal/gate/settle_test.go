@@ -25,7 +25,7 @@ const rates = "/api/rates/EUR"
 func reserving(t testing.TB, change func(*policy.Config)) (w *world, bearer string) {
 	t.Helper()
 	w = newWorld(t, func(c *policy.Config) {
-		c.Endpoints[1].CostHeader, c.Endpoints[1].CostReserve = "tollgate-cost", 4
+		c.Endpoints[1].CostAnswer = &policy.CostAnswerConfig{Header: "tollgate-cost", Reserve: 4}
 		c.Plans[0].Limits["rates"] = number(20)
 		if change != nil {
 			change(c)
@@ -188,7 +188,7 @@ func (w *world) broken(t testing.TB, bearer string) (h http.Header) {
 // TestSettleOwnHeader: a header with a name of the service goes on to the client.
 func TestSettleOwnHeader(t *testing.T) {
 	t.Parallel()
-	w, bearer := reserving(t, func(c *policy.Config) { c.Endpoints[1].CostHeader = "X-Rows" })
+	w, bearer := reserving(t, func(c *policy.Config) { c.Endpoints[1].CostAnswer.Header = "X-Rows" })
 	w.next = telling(200, map[string]string{"X-Rows": "3"}, nil)
 	answer := w.get(t, rates, bearer)
 	w.gate.Wait()
@@ -288,14 +288,14 @@ type failing struct {
 	tries atomic.Int64
 }
 
-func (f *failing) Settle(ctx context.Context, call store.Call, cost int64) error {
+func (f *failing) Settle(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room, cost int64, refund bool) error {
 	if f.block != nil {
 		<-f.block
 	}
 	if n := int(f.tries.Add(1)); n <= len(f.errs) {
 		return f.errs[n-1]
 	}
-	return f.Store.Settle(ctx, call, cost)
+	return f.Store.Settle(ctx, call, limits, rooms, cost, refund)
 }
 
 // TestSettleFails: a settlement that the store has not made is tried again, and

@@ -74,6 +74,7 @@ func TestModel(t *testing.T) {
 				"wait":   s.with(s.wait),
 				"wait 2": s.with(s.wait),
 				"change": s.with(s.change),
+				"terms":  s.with(s.changeTerms),
 				"reload": s.with(s.reload),
 			})
 		})
@@ -93,7 +94,7 @@ func newSimulation(r *rapid.T, t *testing.T, db *storetest.Store) *simulation {
 	start, err := time.Parse(time.RFC3339, era.start)
 	s := &simulation{
 		T: r, t: t, db: db, account: newID(t),
-		model: &model{plan: "one", counts: storetest.Model{}},
+		model: &model{modelTerms: modelTerms{plan: "one"}, counts: storetest.Model{}},
 		world: &world{now: start, outcomes: map[string]int{}, store: db, db: db, reservations: gate.NewReservations()},
 	}
 	s.must(err)
@@ -109,7 +110,10 @@ func newSimulation(r *rapid.T, t *testing.T, db *storetest.Store) *simulation {
 
 // createAccount makes the account with two keys.
 func (s *simulation) createAccount() {
-	s.putAccount()
+	s.model.modelTerms = modelTerms{plan: s.model.plan, billing: s.billingDay()}
+	s.changeAccount(func(a *store.Account) {
+		a.Plan, a.Overrides, a.Billing.Day = s.model.plan, slices.Clone(s.model.overrides), s.model.billing
+	})
 	s.keys = nil
 	life := s.model.counts.Begin(s.account, s.model.plan)
 	for range 2 {
@@ -147,12 +151,13 @@ func (s *simulation) newKey(key *modelKey) store.Key {
 	}
 }
 
-func (s *simulation) putAccount() {
-	_, err := s.db.ChangeAccount(context.Background(), s.account, func(a *store.Account, _ bool) error {
-		a.Plan, a.Overrides = s.model.plan, slices.Clone(s.model.overrides)
+// changeAccount changes the account by the clock of the simulation.
+func (s *simulation) changeAccount(change func(*store.Account)) {
+	s.must(s.db.ChangeOne(context.Background(), s.world.now, s.account, func(a *book.Account) error {
+		a.Exists = true
+		change(&a.Account)
 		return nil
-	})
-	s.must(err)
+	}))
 }
 
 // call makes equal calls with one key, one after the other.
@@ -171,6 +176,7 @@ func (s *simulation) call() {
 			told.meanwhile = rapid.SampledFrom([]func(){
 				func() { s.one("convert", other, 0, false, 0, tells{status: http.StatusOK}) },
 				s.change,
+				s.changeTerms,
 				s.reload,
 			}).Draw(s.T, "meanwhile")
 		}
@@ -229,7 +235,7 @@ func (s *simulation) one(endpoint string, key *modelKey, elements int64, fails b
 	if endpoint == "batch" {
 		body, method = `{"items":[`+strings.TrimSuffix(strings.Repeat(`{"a":[1]},`, int(elements)), ",")+`]}`, "POST"
 	}
-	gate, costHeader, reservation, refund := s.world.gate, s.model.reserves(endpoint), s.model.endpoint(endpoint).CostReserve, s.model.config.Refund
+	gate, costHeader, reservation, refund := s.world.gate, s.model.reserves(endpoint), costOf(s.model.endpoint(endpoint)), s.model.config.Refund
 	want, settle := s.model.take(endpoint, key, now, elements)
 	got, err := s.world.ask(method, "/api/"+endpoint, body, "Authorization: Bearer "+key.bearer, "Content-Type: application/json")
 	s.must(err)
@@ -238,15 +244,17 @@ func (s *simulation) one(endpoint string, key *modelKey, elements int64, fails b
 	if want.status == http.StatusOK && endpoint != policy.UsageEndpoint {
 		wantReached = 1
 		switch {
-		case fails && refund != policy.RefundNever, told.status >= 500 && refund == policy.RefundServerErrors:
-			want = settle(0)
+		case fails && refund != policy.RefundNever, told.status >= 500 && refund == policy.RefundServerErrors, told.status >= 400 && refund == policy.RefundErrors:
+			want = settle(0, true, s.world.now)
 		case !costHeader:
 		case told.how == "header" && !fails:
-			want = settle(told.cost)
+			want = settle(told.cost, false, s.world.now)
 		case told.how == "trailer" && !fails:
-			settle(told.cost)
+			settle(told.cost, false, s.world.now)
+		case told.status >= 400 && !fails:
+			want = settle(0, false, s.world.now)
 		default:
-			settle(reservation)
+			settle(reservation, false, s.world.now)
 		}
 		if want.status = told.status; fails {
 			want.status, want.code = http.StatusBadGateway, "upstream_unreachable"
@@ -264,12 +272,13 @@ func (s *simulation) one(endpoint string, key *modelKey, elements int64, fails b
 // checkWait: a client that waits as long as a refusal says is admitted, and more
 // than a second less is too short. Sometimes the client waits.
 func (s *simulation) checkWait(endpoint string, key *modelKey, elements int64, wait time.Duration) {
-	now, cost := s.world.now, max(1, s.model.endpoint(endpoint).Cost, s.model.endpoint(endpoint).CostReserve)
+	now, cost := s.world.now, costOf(s.model.endpoint(endpoint))
 	rooms := s.model.rooms(endpoint, key, now, 1)
 	if endpoint == "batch" && !slices.ContainsFunc(rooms, lacks(1)) {
 		cost = max(1, elements)
 	}
 	changes := slices.ContainsFunc(rooms, func(r modelRoom) bool { return r.Max == 0 }) || // never admits
+		s.model.changes(now, now.Add(wait)) ||
 		slices.ContainsFunc(s.model.rooms(endpoint, key, now, cost), func(r modelRoom) bool { return r.reserved }) || // calls in progress go on
 		slices.ContainsFunc(s.model.overrides, func(o store.Override) bool { return o.ExpiresAt.After(now) && !o.ExpiresAt.After(now.Add(wait)) })
 	for _, after := range []time.Duration{max(0, wait-time.Second-1), wait} {
@@ -285,23 +294,29 @@ func (s *simulation) checkWait(endpoint string, key *modelKey, elements int64, w
 
 // read reads an answer. Refusals for other reasons have no limit.
 func (s *simulation) read(got *httptest.ResponseRecorder) modelAnswer {
-	answer := modelAnswer{status: got.Code, policy: got.Header().Get("Ratelimit-Policy"), rateLimit: got.Header().Get("Ratelimit")}
+	answer, err := readAnswer(got)
+	s.must(err)
+	return answer
+}
+
+func readAnswer(got *httptest.ResponseRecorder) (answer modelAnswer, err error) {
+	answer = modelAnswer{status: got.Code, policy: got.Header().Get("Ratelimit-Policy"), rateLimit: got.Header().Get("Ratelimit")}
 	if got.Body.Len() == 0 || got.Code == http.StatusOK {
-		return answer // the usage, or the answer of the service
+		return answer, nil // the usage, or the answer of the service
 	}
 	var body struct {
 		Code, Endpoint, Period, Of string
 		Limit                      int64
 		ResetsAt                   string `json:"resets_at"`
 	}
-	s.must(json.Unmarshal(got.Body.Bytes(), &body))
+	if err := json.Unmarshal(got.Body.Bytes(), &body); err != nil {
+		return answer, err
+	}
 	answer.code, answer.endpoint, answer.period, answer.limit, answer.of, answer.resets = body.Code, body.Endpoint, body.Period, body.Limit, body.Of, body.ResetsAt
 	if retry := got.Header().Get("Retry-After"); retry != "" {
-		n, err := strconv.ParseInt(retry, 10, 64)
-		s.must(err)
-		answer.retry = n
+		answer.retry, err = strconv.ParseInt(retry, 10, 64)
 	}
-	return answer
+	return answer, err
 }
 
 // wait moves the clock forward.
@@ -315,8 +330,7 @@ func (s *simulation) changeOne(what int) {
 	ctx := context.Background()
 	switch what {
 	case 0:
-		s.model.plan = rapid.SampledFrom([]string{"one", "two"}).Draw(s.T, "plan")
-		s.putAccount()
+		s.setPlan()
 	case 1, 2:
 		s.override()
 	case 3:
@@ -364,7 +378,7 @@ func (s *simulation) today() calendar.Day {
 
 // override sets or removes an override.
 func (s *simulation) override() {
-	o := store.Override{Limit: s.planLimit(), CreatedAt: s.world.now}
+	o := store.Override{Limit: s.limitOrNone(), CreatedAt: s.world.now}
 	if rapid.Bool().Draw(s.T, "ends") {
 		o.ExpiresAt = s.world.now.Add(1 + s.step())
 	}
@@ -377,13 +391,19 @@ func (s *simulation) override() {
 	default:
 		s.model.overrides[at] = o
 	}
-	s.putAccount()
+	s.changeAccount(func(a *store.Account) { a.Overrides = slices.Clone(s.model.overrides) })
 }
 
 // reload loads the same or another configuration.
 func (s *simulation) reload() {
 	if rapid.Bool().Draw(s.T, "other") {
-		s.model.config = s.config(s.model.config.Timezone)
+		if len(s.model.billings) == 0 && rapid.IntRange(0, 3).Draw(s.T, "other zone") == 0 {
+			other, err := calendar.New(rapid.SampledFrom(eras).Draw(s.T, "zone").zone)
+			if s.must(err); other.At(s.world.now).Day >= s.today() { // otherwise a day comes again, with its counts
+				s.model.calendar = other
+			}
+		}
+		s.model.config = s.config(s.model.calendar.Zone())
 	}
 	s.world.configure(s.t, s.model.config)
 }

@@ -26,7 +26,7 @@ func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
 		key.Root, key.Limits = own.CountsAs, own.Limits
 	}
 	doc, err := usage.Build(r.Context(), c.gate.Policy, c.store, usage.Query{
-		Account: c.grant.Account, Plan: c.grant.Plan, Overrides: c.grant.Overrides, Key: key, Now: c.began, Days: int(c.history),
+		Account: c.grant.Account, Plan: c.grant.Plan, Terms: c.grant.Terms, Key: key, Now: c.began, Days: int(c.history),
 	})
 	if err != nil {
 		c.refund() // the gate itself has failed

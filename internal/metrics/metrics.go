@@ -23,6 +23,7 @@ var (
 		"endpoint", "mode", "outcome")
 	logins     = counters("logins_total", "Login attempts, by outcome.", "outcome")
 	deliveries = counters("webhook_deliveries_total", "Attempts to deliver an event to the webhook, and events that were given up, by outcome.", "outcome")
+	fed        = counters("feed_messages_total", "Messages that were posted to the receiver of usage, by outcome.", "outcome")
 
 	// RefusedDropped counts refused calls that no list has.
 	RefusedDropped = counter("refused_dropped_total",
@@ -68,6 +69,10 @@ func Describe(name, help string) *prometheus.Desc {
 // hours, or "dropped" because too many waited or the store did not take them.
 func CountDelivery(outcome string, n int) { deliveries.WithLabelValues(outcome).Add(float64(n)) }
 
+// CountFed counts n messages of a feed: "delivered", "failed", or "refused" by a
+// receiver that takes others.
+func CountFed(outcome string, n int) { fed.WithLabelValues(outcome).Add(float64(n)) }
+
 // Committed measures a group of calls that a store committed.
 func Committed(took time.Duration, calls int) {
 	commitSeconds.Observe(took.Seconds())
@@ -86,7 +91,7 @@ type Meter struct {
 // of its store.
 func New(registry prometheus.Registerer, p *policy.Policy, store prometheus.Collector) (*Meter, error) {
 	for _, collector := range []prometheus.Collector{
-		requests, logins, deliveries, RefusedDropped, EventsDropped, decisionSeconds, commitSeconds, commitCalls, store, buildInfo,
+		requests, logins, deliveries, fed, RefusedDropped, EventsDropped, decisionSeconds, commitSeconds, commitCalls, store, buildInfo,
 	} {
 		var already prometheus.AlreadyRegisteredError
 		if err := registry.Register(collector); err != nil && !errors.As(err, &already) {
@@ -106,6 +111,9 @@ func New(registry prometheus.Registerer, p *policy.Policy, store prometheus.Coll
 	}
 	for _, outcome := range []string{"delivered", "failed", "expired", "dropped"} {
 		deliveries.WithLabelValues(outcome)
+	}
+	for _, outcome := range []string{"delivered", "failed", "refused"} {
+		fed.WithLabelValues(outcome)
 	}
 	return m, nil
 }

@@ -27,8 +27,8 @@ type AddressLimit struct {
 	// Limit is a number of calls from 1 to 10^15.
 	Limit int64 `json:"limit"`
 
-	// Period is "second", "minute" or "hour", a pace, or "day" or "month", a
-	// period of the calendar. There is one limit for each period. Required.
+	// Period is "second", "minute" or "hour", a pace, or "day", "week" or
+	// "month", a period of the calendar. There is one limit for each period. Required.
 	Period string `json:"period"`
 }
 
@@ -74,6 +74,9 @@ func (p *Policy) setAnonymous(c *AnonymousConfig) error {
 		switch {
 		case !valid:
 			errs = append(errs, mistake(subject, "invalid period %q: use %s", l.Period, strings.Join(store.Periods, ", ")))
+			continue
+		case period == store.Total:
+			errs = append(errs, mistake(subject, "an address has no total: use %s", strings.Join(store.Periods[:store.Month], ", ")))
 			continue
 		case l.Limit < 1 || l.Limit > MaxLimit:
 			errs = append(errs, mistake(subject, "limit %d of an address is not from 1 to 10^15", l.Limit))

@@ -8,15 +8,10 @@
 package policy
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/caddy-tollgate/tollgate/internal/contract"
-	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // MaxLimit is the largest limit.
@@ -26,10 +21,11 @@ const MaxLimit = contract.MaxLimit
 const (
 	// MaxCost is the largest Cost of an endpoint.
 	MaxCost = 10_000
-	// MaxReserve is the largest CostReserve of an endpoint.
-	MaxReserve = 1_000_000_000
 	// DefaultCostBody is the default of CostBody.
 	DefaultCostBody = 64 << 10
+	// MaxRPCBody is the maximum size of a body that chooses an endpoint, in
+	// bytes: see EndpointConfig.JSONRPC.
+	MaxRPCBody = 1 << 20
 	// MaxCostBody is the largest CostBody: the body is held in memory.
 	MaxCostBody = 16 << 20
 )
@@ -121,8 +117,17 @@ type Config struct {
 
 	// Refund decides which failed calls are refunded: "unreachable"
 	// (the default) calls that no upstream answered, "server_errors" also
-	// calls that an upstream answered with 5xx, "never" none.
+	// calls that an upstream answered with 5xx, "errors" also those with 4xx,
+	// "never" none.
 	Refund Refund `json:"refund,omitempty"`
+
+	// Errors is how refusals are written. With "json" (the default) the gate
+	// writes them: as JSON, as a page for browsers, and with a status for gRPC
+	// clients. It also writes the errors 502, 503 and 504 of the handlers behind
+	// it, for endpoints and logins. "openai" adds the member error to the JSON,
+	// as clients of OpenAI's API read it. "pass" leaves all of these to
+	// handle_errors.
+	Errors Errors `json:"errors,omitempty"`
 }
 
 // EndpointConfig is one metered endpoint.
@@ -136,6 +141,10 @@ type EndpointConfig struct {
 	// /files/{path...}". The method is a registered one, or "*" for all, but
 	// never CONNECT or TRACE. GET includes HEAD.
 	Patterns []string `json:"patterns"`
+
+	// JSONRPC says which JSON-RPC requests to its routes the endpoint takes.
+	// Default: none, it takes all that no other endpoint of the route takes.
+	JSONRPC *JSONRPC `json:"jsonrpc,omitempty"`
 
 	// Ability puts the endpoint into a group: a token needs the ability
 	// of this name instead of the endpoint's name.
@@ -162,18 +171,22 @@ type EndpointConfig struct {
 	// nothing.
 	Cost int64 `json:"cost,omitempty"`
 
-	// CostHeader is the header, or a trailer that the service announces, of the
-	// answer that tells what the call costs: a whole number from 0. Without such
-	// a number, the call costs CostReserve. Clients do not get the header if its
-	// name begins with Tollgate-. Default: none, the cost is known before the
-	// call.
-	CostHeader string `json:"cost_header,omitempty"`
+	// Unit is what the cost of calls counts, as a plural of 2 to 24 small letters
+	// such as "tokens", for messages, pages and RateLimit headers. Default:
+	// calls.
+	Unit string `json:"unit,omitempty"`
 
-	// CostReserve is what a call with a CostHeader takes from all limits before
-	// the service gets it, from 1 to 1,000,000,000. The answer gives back what
-	// is left, but not to paces. If it costs more, the difference counts too,
-	// even above a limit. Required with CostHeader.
-	CostReserve int64 `json:"cost_reserve,omitempty"`
+	// Refund decides which failed calls of the endpoint are refunded, as the option
+	// of the app. Default: that option.
+	Refund Refund `json:"refund,omitempty"`
+
+	// Errors is how refusals of the endpoint are written, as the option of the
+	// app. Default: that option.
+	Errors Errors `json:"errors,omitempty"`
+
+	// CostAnswer lets the answer tell what a call costs. Default: none, the cost
+	// is known before the call.
+	CostAnswer *CostAnswerConfig `json:"cost_answer,omitempty"`
 
 	// CostMember is the name of an array in the JSON object that is the body of
 	// a POST, PUT or PATCH request. A call costs the number of its elements, at
@@ -182,9 +195,9 @@ type EndpointConfig struct {
 	// Default: none, the cost is fixed.
 	CostMember string `json:"cost_member,omitempty"`
 
-	// CostBody is the maximum size of a body with a CostMember, in bytes, at
-	// most 16 MiB. A longer body gets 413. The gate holds the body in memory.
-	// Default 65536 (64 KiB).
+	// CostBody is the maximum size of a body with a CostMember or a Bound, in bytes,
+	// at most 16 MiB. A longer body gets 413. The gate holds the body in memory.
+	// Default 65536 (64 KiB), or 1048576 (1 MiB) with a Bound.
 	CostBody int64 `json:"cost_body,omitempty"`
 }
 
@@ -206,6 +219,21 @@ type PlanConfig struct {
 	// MoreLimits has further limits. A plan that has limits of "all" only is
 	// refused: they give no access.
 	MoreLimits []LimitConfig `json:"more_limits,omitempty"`
+
+	// Concurrent limits how many calls of an account run at once. One more gets
+	// 429. Default: no such limit.
+	Concurrent []ConcurrentConfig `json:"concurrent,omitempty"`
+}
+
+// ConcurrentConfig limits the calls that run at once. A call runs until its answer
+// ends, also a stream or a connection with another protocol.
+type ConcurrentConfig struct {
+	// Endpoint is the name of the endpoint whose calls the limit covers, or
+	// "all", as in more_limits.
+	Endpoint string `json:"endpoint"`
+
+	// Limit is how many calls may run at once, from 1 to 1,000,000.
+	Limit int64 `json:"limit"`
 }
 
 // LimitConfig is one limit of a plan. The RateLimit headers have the daily
@@ -216,33 +244,26 @@ type LimitConfig struct {
 	// together except the gate's own usage endpoint, and gives no access.
 	Endpoint string `json:"endpoint"`
 
-	// Period is "day" or "month", a period of the calendar in the
-	// configured zone, or "second", "minute" or "hour", a pace: a token
+	// Period is "day", "week" (from Monday) or "month", a period of the
+	// calendar in the configured zone; or "total", which does not renew: top-ups
+	// of an account add to it; or "second", "minute" or "hour", a pace: a token
 	// bucket that admits the limit at once and is refilled evenly over the
-	// period. A plan has one limit for each endpoint and period. Default
-	// "day".
+	// period. A month begins on the account's billing day. A plan has one limit
+	// for each endpoint and period, and one of calls. Default "day".
 	Period string `json:"period,omitempty"`
 
-	// Limit is a number of calls from 0 to 10^15, or "unlimited". A pace is
-	// at least 1.
+	// Limit is a number of calls, by their cost, from 0 to 10^15, or
+	// "unlimited". A pace is at least 1.
 	Limit Limit `json:"limit"`
-}
 
-// noLimit is the Limit of a LimitConfig whose JSON has no limit.
-const noLimit = -1
+	// Soft is the ceiling of a soft limit of a day, a week or a month: calls
+	// above Limit pass and are overage in the export, calls above Soft are
+	// refused. Default 0: calls above Limit are refused.
+	Soft int64 `json:"soft,omitempty"`
 
-// UnmarshalJSON reads a limit. Without noLimit, a missing number would be 0,
-// and the limit would refuse all calls.
-func (l *LimitConfig) UnmarshalJSON(b []byte) error {
-	type plain LimitConfig
-	read := plain{Limit: noLimit}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&read); err != nil {
-		return err
-	}
-	*l = LimitConfig(read)
-	return nil
+	// Calls counts each call as 1, whatever it costs, from the first call with
+	// this limit on. Default: the cost of calls.
+	Calls bool `json:"calls,omitempty"`
 }
 
 // LoginThrottle limits login attempts, against password guessing.
@@ -282,43 +303,34 @@ type Refund string
 const (
 	RefundUnreachable  Refund = "unreachable"
 	RefundServerErrors Refund = "server_errors"
+	RefundErrors       Refund = "errors"
 	RefundNever        Refund = "never"
 )
 
-// Limit is a number of calls from 0 to MaxLimit, or store.Unlimited. In JSON
-// it is a number or the string "unlimited".
-type Limit int64
-
-// ParseLimit reads a limit of a Caddyfile.
-func ParseLimit(s string) (Limit, error) {
-	if s == "unlimited" {
-		return Limit(store.Unlimited), nil
+func (r Refund) check() error {
+	switch r {
+	case RefundUnreachable, RefundServerErrors, RefundErrors, RefundNever:
+		return nil
 	}
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil || n > MaxLimit {
-		return 0, fmt.Errorf("limit %q is neither a whole number from 0 to 10^15 nor unlimited", s)
-	}
-	return Limit(n), nil
+	return fmt.Errorf("%q is none of never, unreachable, server_errors, errors", r)
 }
 
-// MarshalJSON writes a number or "unlimited".
-func (l Limit) MarshalJSON() ([]byte, error) {
-	if int64(l) == store.Unlimited {
-		return []byte(`"unlimited"`), nil
-	}
-	return strconv.AppendInt(nil, int64(l), 10), nil
-}
+// Errors is how refusals are written.
+type Errors string
 
-// UnmarshalJSON reads a number or "unlimited".
-func (l *Limit) UnmarshalJSON(b []byte) (err error) {
-	text := string(b)
-	if text == `"unlimited"` {
-		text = "unlimited"
-	} else if strings.HasPrefix(text, `"`) {
-		return fmt.Errorf("limit %s is neither a number nor \"unlimited\"", text)
+// The forms of refusals.
+const (
+	ErrorsJSON   Errors = "json"
+	ErrorsPass   Errors = "pass"
+	ErrorsOpenAI Errors = "openai"
+)
+
+func (e Errors) check() error {
+	switch e {
+	case ErrorsJSON, ErrorsPass, ErrorsOpenAI:
+		return nil
 	}
-	*l, err = ParseLimit(text)
-	return err
+	return fmt.Errorf("%q is none of json, pass, openai", e)
 }
 
 // Error is a mistake in a Config. Subject names the wrong part, so that a

@@ -23,13 +23,19 @@ type IdentityConfig struct {
 	// Placeholder holds the id of the user, for example
 	// "{http.auth.user.id}" after basic_auth. It must begin with
 	// "{http.auth.", "{http.reverse_proxy.header." (what forward_auth
-	// received) or "{http.vars.": clients write most others, such as those of
-	// the request. Required. A request for which it is empty needs a token.
+	// received), "{http.vars." or "{http.request.tls.client.": clients write most
+	// others, such as those of the request. Those of a client certificate are empty
+	// unless client_auth of the site has verified it. Required. A request for which
+	// it is empty needs a token.
 	Placeholder string `json:"placeholder,omitempty"`
 
-	// Plan is the plan of an account that the gate does not know yet.
-	// Default "free".
+	// Plan is the plan of an account that the gate does not know yet, or a
+	// placeholder that names it, with the same beginnings. Default "free".
 	Plan string `json:"plan,omitempty"`
+
+	// Plans lists the plans that Plan may name if it is a placeholder. A new user
+	// with another plan, or none, gets 403. Default: none.
+	Plans []string `json:"plans,omitempty"`
 
 	// Prefix is put in front of the id, so that users and other accounts do
 	// not mix. If prefix and id are not an account id, which is 1 to 64 of
@@ -54,30 +60,65 @@ var (
 
 // identityPlaceholders are the beginnings of placeholders that clients do not
 // write, unless the configuration copies something of the request to them.
-var identityPlaceholders = []string{"{http.auth.", "{http.reverse_proxy.header.", "{http.vars."}
+var identityPlaceholders = []string{"{http.auth.", "{http.reverse_proxy.header.", "{http.vars.", ClientCertificate}
+
+// ClientCertificate begins the placeholders of a client's certificate, which mean
+// nothing unless it was verified.
+const ClientCertificate = "{http.request.tls.client."
+
+// certificateText is a placeholder of a certificate that is one text. Caddy writes a
+// list of names without names as "[]", which would be one user for many clients, and
+// an unknown field is always empty.
+var certificateText = regexp.MustCompile(`^\{http\.request\.tls\.client\.(fingerprint|public_key(_sha256)?|issuer|serial|subject|` +
+	`certificate_(pem|der_base64)|san\.(dns_names|emails|ips|uris)\.[0-9]+)\}$`)
+
+// OfCertificate tells whether the identity or its plan is in client certificates.
+func (i *IdentityConfig) OfCertificate() bool {
+	return i != nil && (strings.HasPrefix(i.Placeholder, ClientCertificate) || strings.HasPrefix(i.Plan, ClientCertificate))
+}
 
 func (p *Policy) setIdentity(c *IdentityConfig) error {
 	if c == nil {
 		return nil
 	}
-	i := &IdentityConfig{Placeholder: c.Placeholder, Plan: cmp.Or(c.Plan, FreePlan), Prefix: c.Prefix}
-	var errs []error
-	switch {
-	case !placeholder.MatchString(i.Placeholder):
-		errs = append(errs, mistake("identity", "%q is not a placeholder such as {http.auth.user.id}", i.Placeholder))
-	case strings.HasPrefix(i.Placeholder, "{http.request."):
-		errs = append(errs, mistake("identity", "clients write the placeholder %s: use one that an authenticating handler sets, such as {http.auth.user.id}", i.Placeholder))
-	case !slices.ContainsFunc(identityPlaceholders, func(prefix string) bool { return strings.HasPrefix(i.Placeholder, prefix) }):
-		errs = append(errs, mistake("identity", "%s is not a placeholder of an authenticating handler: use one of {http.auth.…}, {http.reverse_proxy.header.…}, {http.vars.…}", i.Placeholder))
+	i := &IdentityConfig{Placeholder: c.Placeholder, Plan: cmp.Or(c.Plan, FreePlan), Plans: c.Plans, Prefix: c.Prefix}
+	errs := []error{checkPlaceholder(i.Placeholder)}
+	plans := i.Plans
+	switch named := strings.HasPrefix(c.Plan, "{"); {
+	case named && len(plans) == 0:
+		errs = append(errs, mistake("identity", "the plan %s is a placeholder: write of and the plans that it may name", c.Plan))
+	case named:
+		errs = append(errs, checkPlaceholder(c.Plan))
+	case len(plans) > 0:
+		errs = append(errs, mistake("identity", "the plan %q is no placeholder: write one plan, or a placeholder such as {http.auth.user.plan}", i.Plan))
+	case c.Plan != "":
+		plans = []string{c.Plan}
 	}
-	if c.Plan != "" && p.plans[c.Plan] == nil {
-		errs = append(errs, mistake("identity", "unknown plan %q: plans are %s", c.Plan, p.PlanNames()))
+	for _, plan := range plans {
+		if p.plans[plan] == nil {
+			errs = append(errs, mistake("identity", "unknown plan %q: plans are %s", plan, p.PlanNames()))
+		}
 	}
 	if !accountText.MatchString(i.Prefix) {
 		errs = append(errs, mistake("identity", "the prefix %q is not up to 63 of A-Za-z0-9._@-", i.Prefix))
 	}
 	p.Identity = i
 	return errors.Join(errs...)
+}
+
+// checkPlaceholder refuses a placeholder that clients write.
+func checkPlaceholder(text string) error {
+	switch {
+	case !placeholder.MatchString(text):
+		return mistake("identity", "%q is not a placeholder such as {http.auth.user.id}", text)
+	case strings.HasPrefix(text, ClientCertificate) && !certificateText.MatchString(text):
+		return mistake("identity", "%s is not one text of a client certificate: use one such as {http.request.tls.client.subject} or {http.request.tls.client.san.dns_names.0}", text)
+	case slices.ContainsFunc(identityPlaceholders, func(prefix string) bool { return strings.HasPrefix(text, prefix) }):
+		return nil
+	case strings.HasPrefix(text, "{http.request."):
+		return mistake("identity", "clients write the placeholder %s: use one that an authenticating handler sets, such as {http.auth.user.id}", text)
+	}
+	return mistake("identity", "%s is not a placeholder of an authenticating handler: use one of {http.auth.…}, {http.reverse_proxy.header.…}, {http.vars.…}, {http.request.tls.client.…}", text)
 }
 
 // Account returns the account id of a user. Two users never have the same

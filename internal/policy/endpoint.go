@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
-
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
@@ -20,7 +19,9 @@ type Endpoint struct {
 	ID string
 	// Patterns lists its routes, at least one.
 	Patterns []Pattern
-	Ability  string
+	// JSONRPC says which requests to these routes it takes, nil for all.
+	JSONRPC *JSONRPC
+	Ability string
 	// Index is the endpoint's position in Policy.Endpoints.
 	Index int
 	// Usage marks the endpoint that the gate answers itself.
@@ -31,16 +32,30 @@ type Endpoint struct {
 	// service.
 	KeepAuthorization, KeepCookie bool
 	// Cost is the cost of a call, at least 1. It does not apply with
-	// CostMember. With CostHeader it is the reservation.
+	// CostMember. With Answer it is the reservation, and with a Bound only what
+	// counts for a missing member.
 	Cost int64
-	// CostHeader is the header of the answer, in canonical form, that tells the
-	// cost, or "".
-	CostHeader string
+	// Unit is what the cost counts, "" for calls.
+	Unit string
+	// Refund decides which failed calls are given back.
+	Refund Refund
+	// Errors is how refusals are written.
+	Errors Errors
+	// Answer tells how the answer tells the cost. It is nil if the cost is known
+	// before the call.
+	Answer *CostAnswer
 	// CostMember is the member of the body whose number of elements is the
 	// cost, or "".
 	CostMember string
-	// CostBody is the maximum size of that body, in bytes.
+	// CostBody is the maximum size of a body that the gate reads for the cost, in
+	// bytes.
 	CostBody int64
+}
+
+// ReadsBody tells whether the cost, or the reservation, depends on the body of the
+// request.
+func (e *Endpoint) ReadsBody() bool {
+	return e.CostMember != "" || e.Answer != nil && e.Answer.Bound != nil
 }
 
 // Pattern is a route of an endpoint: a method, or route.AnyMethod, and a path
@@ -59,7 +74,7 @@ func (p Pattern) String() string { return p.Method + " " + p.Path }
 // Takes is what a call does with its Cost, as a verb: its answer tells what it
 // costs, or the cost is fixed.
 func (e *Endpoint) Takes() string {
-	if e.CostHeader != "" {
+	if e.Answer != nil {
 		return "reserves"
 	}
 	return "costs"
@@ -69,6 +84,14 @@ func (e *Endpoint) Takes() string {
 // all endpoints do not cover the gate's own one.
 func (e *Endpoint) Covered(l store.Limit) bool {
 	return l.Endpoint == e.Name || l.Endpoint == store.All && !e.Usage
+}
+
+// List returns the list of store.Concurrency that a limit of calls at once bounds.
+func (e *Endpoint) List(l store.Limit) string {
+	if l.Endpoint == store.All {
+		return store.All
+	}
+	return e.ID
 }
 
 // endpoints returns the endpoints of a configuration. The gate's own usage
@@ -82,6 +105,13 @@ func endpoints(c Config) []EndpointConfig {
 
 func (p *Policy) addEndpoints(c Config) error {
 	all := endpoints(c)
+	for _, e := range all {
+		for _, text := range e.Patterns {
+			if e.JSONRPC != nil {
+				p.operations[text] = new(Operations)
+			}
+		}
+	}
 	var errs []error
 	for i, e := range all {
 		usage := c.Usage != "" && i == len(all)-1
@@ -95,11 +125,54 @@ func (p *Policy) addEndpoints(c Config) error {
 		if err := checkCost(e); err != nil {
 			errs = append(errs, &Error{Subject: subject + " cost", Err: err})
 		}
+		if err := checkJSONRPC(e); err != nil {
+			errs = append(errs, &Error{Subject: subject + " jsonrpc", Err: err})
+		}
 		if added := p.Endpoint(e.Name); added != nil {
-			errs = append(errs, added.setKeep(e.Keep))
+			errs = append(errs, added.setKeep(e.Keep), added.setUnit(e.Unit))
+			if added.Refund = cmp.Or(e.Refund, p.Refund); e.Refund != "" {
+				if err := e.Refund.check(); err != nil {
+					errs = append(errs, &Error{Subject: subject + " refund", Err: err})
+				}
+			}
+			if added.Errors = cmp.Or(e.Errors, p.Errors); e.Errors != "" {
+				if err := e.Errors.check(); err != nil {
+					errs = append(errs, &Error{Subject: subject + " errors", Err: err})
+				}
+			}
+		}
+	}
+	if len(c.Endpoints) > 0 {
+		p.Unit = c.Endpoints[0].Unit
+		for _, e := range c.Endpoints {
+			if e.Unit != p.Unit {
+				p.Unit = ""
+			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// units matches words for what a cost counts.
+var units = regexp.MustCompile(`^[a-z]{2,24}$`)
+
+func (e *Endpoint) setUnit(unit string) error {
+	if unit != "" && !units.MatchString(unit) {
+		return mistake("endpoint "+e.Name+" unit", "%q is not a word of 2 to 24 small letters, such as tokens", unit)
+	}
+	e.Unit = unit
+	return nil
+}
+
+// UnitOf returns what a limit of the endpoint's calls counts, "" for calls.
+func (p *Policy) UnitOf(e *Endpoint, l *store.Limit) string {
+	switch {
+	case l.Calls || l.OfAddress:
+		return ""
+	case l.Endpoint == store.All:
+		return p.Unit
+	}
+	return e.Unit
 }
 
 // addEndpoint adds an endpoint, unless it has a mistake.
@@ -108,9 +181,17 @@ func (p *Policy) addEndpoint(subject string, e EndpointConfig, usage bool) error
 	if err := p.checkEndpoint(e, ability, usage); err != nil {
 		return &Error{Subject: subject, Err: err}
 	}
+	answer, _ := e.CostAnswer.compile() // checkCost says what is wrong
+	cost, body := cmp.Or(e.Cost, 1), int64(DefaultCostBody)
+	if answer != nil {
+		cost = e.CostAnswer.Reserve
+		if answer.Bound != nil {
+			body = DefaultBoundBody
+		}
+	}
 	endpoint := &Endpoint{
-		Name: e.Name, ID: slices.Concat(e.Rename, []string{e.Name})[0], Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade,
-		Cost: cmp.Or(e.Cost, e.CostReserve, 1), CostHeader: http.CanonicalHeaderKey(e.CostHeader), CostMember: e.CostMember, CostBody: cmp.Or(e.CostBody, DefaultCostBody),
+		Name: e.Name, ID: slices.Concat(e.Rename, []string{e.Name})[0], Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade, JSONRPC: e.JSONRPC,
+		Cost: cost, Answer: answer, CostMember: e.CostMember, CostBody: cmp.Or(e.CostBody, body),
 	}
 	var errs []error
 	for _, text := range e.Patterns {
@@ -120,7 +201,7 @@ func (p *Policy) addEndpoint(subject string, e EndpointConfig, usage bool) error
 		if !usage {
 			of += " " + text
 		}
-		errs = append(errs, p.addRoute(of, pattern, Route{Endpoint: endpoint}))
+		errs = append(errs, p.addOperation(of, pattern, endpoint))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -214,26 +295,30 @@ func checkCost(e EndpointConfig) error {
 	switch {
 	case e.Cost < 0 || e.Cost > MaxCost:
 		return fmt.Errorf("cost %d is not from 1 to %d", e.Cost, MaxCost)
-	case (e.CostHeader == "") != (e.CostReserve == 0):
-		return errors.New("cost_header and cost_reserve require each other")
-	case e.CostHeader != "" && (e.Cost != 0 || e.CostMember != ""):
-		return errors.New("both cost_header and another cost: use one of them")
-	case e.CostReserve < 0 || e.CostReserve > MaxReserve:
-		return fmt.Errorf("cost_reserve %d is not from 1 to %d", e.CostReserve, MaxReserve)
-	case e.CostHeader != "" && !httpguts.ValidHeaderFieldName(e.CostHeader):
-		return fmt.Errorf("%q is not the name of a header", e.CostHeader)
-	case e.CostMember == "" && e.CostBody != 0:
-		return errors.New("cost_body requires cost_member")
-	case e.CostMember == "":
-		return nil
-	case e.Cost != 0:
+	case e.CostAnswer != nil && (e.Cost != 0 || e.CostMember != ""):
+		return errors.New("both cost_answer and another cost: use one of them")
+	case e.Cost != 0 && e.CostMember != "":
 		return errors.New("both cost and cost_member: use one of them")
 	case e.CostBody < 0 || e.CostBody > MaxCostBody:
 		return fmt.Errorf("cost_body %d is not from 1 to %d bytes", e.CostBody, MaxCostBody)
 	}
+	answer, err := e.CostAnswer.compile()
+	if err != nil {
+		return err
+	}
+	member := e.CostMember
+	if answer != nil && answer.Bound != nil {
+		member = answer.Bound[0]
+	}
+	if member == "" {
+		if e.CostBody != 0 {
+			return errors.New("cost_body requires cost_member or a bound")
+		}
+		return nil
+	}
 	for _, text := range e.Patterns {
 		if method := newPattern(text).Method; !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, method) {
-			return fmt.Errorf("the member %q requires the method POST, PUT or PATCH, not %q", e.CostMember, method)
+			return fmt.Errorf("the member %q requires the method POST, PUT or PATCH, not %q", member, method)
 		}
 	}
 	return nil

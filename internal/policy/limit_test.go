@@ -169,16 +169,25 @@ func TestMistakesOfCosts(t *testing.T) {
 		endpoint policy.EndpointConfig
 		want     string
 	}{
-		"negative":    {policy.EndpointConfig{Cost: -1}, "cost -1 is not from 1 to 10000"},
-		"both":        {policy.EndpointConfig{Cost: 2, CostMember: "items"}, "both cost and cost_member: use one of them"},
-		"no reserve":  {policy.EndpointConfig{CostHeader: "X-Rows"}, "cost_header and cost_reserve require each other"},
-		"no header":   {policy.EndpointConfig{CostReserve: 5}, "cost_header and cost_reserve require each other"},
-		"and cost":    {policy.EndpointConfig{CostHeader: "X-Rows", CostReserve: 5, Cost: 1}, "both cost_header and another cost: use one of them"},
-		"and member":  {policy.EndpointConfig{CostHeader: "X-Rows", CostReserve: 5, CostMember: "items"}, "both cost_header and another cost: use one of them"},
-		"reserve < 0": {policy.EndpointConfig{CostHeader: "X-Rows", CostReserve: -5}, "cost_reserve -5 is not from 1 to 1000000000"},
-		"body alone":  {policy.EndpointConfig{CostBody: 5}, "cost_body requires cost_member"},
-		"body < 0":    {policy.EndpointConfig{CostMember: "items", CostBody: -1}, "cost_body -1 is not from 1 to 16777216 bytes"},
-		"body > most": {policy.EndpointConfig{CostMember: "items", CostBody: policy.MaxCostBody + 1}, "cost_body 16777217 is not from 1 to 16777216 bytes"},
+		"negative":     {policy.EndpointConfig{Cost: -1}, "cost -1 is not from 1 to 10000"},
+		"both":         {policy.EndpointConfig{Cost: 2, CostMember: "items"}, "both cost and cost_member: use one of them"},
+		"no reserve":   {answering(policy.CostAnswerConfig{Header: "X-Rows"}), "reserve 0 is not from 1 to 1000000000"},
+		"no header":    {answering(policy.CostAnswerConfig{Reserve: 5}), "cost_answer requires header or members, one of them"},
+		"two sources":  {answering(policy.CostAnswerConfig{Header: "X-Rows", Members: []string{"n"}, Reserve: 5}), "cost_answer requires header or members, one of them"},
+		"reserve < 0":  {answering(policy.CostAnswerConfig{Header: "X-Rows", Reserve: -5}), "reserve -5 is not from 1 to 1000000000"},
+		"header":       {answering(policy.CostAnswerConfig{Header: "X Rows", Reserve: 5}), `"X Rows" is not the name of a header`},
+		"and cost":     {policy.EndpointConfig{CostAnswer: &policy.CostAnswerConfig{Header: "X-Rows", Reserve: 5}, Cost: 1}, "both cost_answer and another cost: use one of them"},
+		"and member":   {policy.EndpointConfig{CostAnswer: &policy.CostAnswerConfig{Header: "X-Rows", Reserve: 5}, CostMember: "items"}, "both cost_answer and another cost: use one of them"},
+		"member":       {answering(policy.CostAnswerConfig{Members: []string{"usage..n"}, Reserve: 5}), `"usage..n" is not a member: write up to 8 names of letters, digits, - or _ with a dot between them, such as usage.total_tokens`},
+		"same members": {answering(policy.CostAnswerConfig{Members: []string{"n", "m", "n"}, Reserve: 5}), `duplicate member "n"`},
+		"many members": {answering(policy.CostAnswerConfig{Members: strings.Split("abcdefghi", ""), Reserve: 5}), "9 members: use at most 8"},
+		"no bound":     {answering(policy.CostAnswerConfig{Members: []string{"n"}, Reserve: 5, Bound: []string{}}), "bound has no member: name one, such as max_tokens"},
+		"bound of GET": {policy.EndpointConfig{Patterns: []string{"GET /batch"}, CostAnswer: &policy.CostAnswerConfig{Members: []string{"n"}, Reserve: 5, Bound: []string{"max"}}}, `the member "max" requires the method POST, PUT or PATCH, not "GET"`},
+		"scale 0":      {answering(policy.CostAnswerConfig{Members: []string{"n"}, Reserve: 5, Scale: "0"}), `scale "0" is not a number above 0 with up to 10 digits before and behind the point`},
+		"scale 1e9":    {answering(policy.CostAnswerConfig{Members: []string{"n"}, Reserve: 5, Scale: "1e9"}), `scale "1e9" is not a number above 0 with up to 10 digits before and behind the point`},
+		"body alone":   {policy.EndpointConfig{CostBody: 5}, "cost_body requires cost_member or a bound"},
+		"body < 0":     {policy.EndpointConfig{CostMember: "items", CostBody: -1}, "cost_body -1 is not from 1 to 16777216 bytes"},
+		"body > most":  {policy.EndpointConfig{CostMember: "items", CostBody: policy.MaxCostBody + 1}, "cost_body 16777217 is not from 1 to 16777216 bytes"},
 	} {
 		_, err := policy.New(costly(c.endpoint))
 		if want := "endpoint batch cost: " + c.want; err == nil || err.Error() != want || policy.Subject(err) != "endpoint batch cost" {
@@ -206,4 +215,8 @@ func TestPlanJSON(t *testing.T) {
 			t.Errorf("%s: got no error", wrong)
 		}
 	}
+}
+
+func answering(c policy.CostAnswerConfig) policy.EndpointConfig {
+	return policy.EndpointConfig{CostAnswer: &c}
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/contract"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
@@ -30,12 +32,13 @@ type Plan struct {
 	// Word is what new tokens of the plan's accounts begin with.
 	Word token.Word
 	// Limits has all limits in the order of the configuration, including
-	// unlimited ones.
+	// unlimited ones. Those of calls at once come last.
 	Limits []store.Limit
 
 	listed    []bool          // by Endpoint.Index
 	covering  [][]store.Limit // by Endpoint.Index
 	limits    [][]store.Limit // covering without unlimited ones
+	atOnce    [][]store.Limit // by Endpoint.Index: limits of calls at once
 	abilities []string        // by Endpoint.Index
 	older     store.Renames   // of abilities
 	mu        sync.Mutex
@@ -59,11 +62,12 @@ func newPlan(c PlanConfig, endpoints []*Endpoint, declared []string) (*Plan, err
 	p := &Plan{
 		Name: c.Name, listed: make([]bool, len(endpoints)), abilities: make([]string, len(endpoints)),
 		covering: make([][]store.Limit, len(endpoints)), limits: make([][]store.Limit, len(endpoints)),
+		atOnce: make([][]store.Limit, len(endpoints)),
 	}
 	p.effective.Store(&map[string]*Effective{})
 	listed := c.endpoints()
 	err := errors.Join(checkDeclared(c.Name, listed, declared), p.addLimits(c, declared))
-	if err == nil && len(listed) == 0 && len(c.MoreLimits) > 0 {
+	if err == nil && len(listed) == 0 && len(c.MoreLimits)+len(c.Concurrent) > 0 {
 		err = mistake("plan "+c.Name, "it opens no endpoint: limits of all endpoints together give no access. Add each endpoint, with unlimited if it has no limit of its own")
 	}
 	for i, e := range endpoints {
@@ -73,7 +77,11 @@ func newPlan(c PlanConfig, endpoints []*Endpoint, declared []string) (*Plan, err
 		}
 		p.Abilities = append(p.Abilities, e.Ability)
 		for _, limit := range p.Limits { // a plan can have one for each of a thousand endpoints
-			if e.Covered(limit) {
+			switch {
+			case !e.Covered(limit):
+			case limit.Period == store.Concurrent:
+				p.atOnce[i] = append(p.atOnce[i], limit)
+			default:
 				p.covering[i] = append(p.covering[i], limit)
 			}
 		}
@@ -89,6 +97,11 @@ func newPlan(c PlanConfig, endpoints []*Endpoint, declared []string) (*Plan, err
 func (c *PlanConfig) endpoints() []string {
 	names := slices.Collect(maps.Keys(c.Limits))
 	for _, l := range c.MoreLimits {
+		if l.Endpoint != store.All {
+			names = append(names, l.Endpoint)
+		}
+	}
+	for _, l := range c.Concurrent {
 		if l.Endpoint != store.All {
 			names = append(names, l.Endpoint)
 		}
@@ -124,16 +137,35 @@ func (p *Plan) addLimits(c PlanConfig, declared []string) error {
 	for _, limit := range c.MoreLimits {
 		errs = append(errs, p.addLimit(limit))
 	}
+	for _, limit := range c.Concurrent {
+		errs = append(errs, p.addConcurrent(limit))
+	}
 	return errors.Join(errs...)
+}
+
+func (p *Plan) addConcurrent(c ConcurrentConfig) error {
+	subject := "plan " + p.Name + " " + c.Endpoint + " " + store.Concurrent.String()
+	limit := store.Limit{Endpoint: c.Endpoint, Period: store.Concurrent, Max: c.Limit, Calls: true}
+	switch {
+	case c.Limit < 1 || c.Limit > contract.MaxConcurrent:
+		return mistake(subject, "limit %d is not from 1 to 1,000,000", c.Limit)
+	case slices.ContainsFunc(p.Limits, limit.Same):
+		return mistake(subject, "duplicate limit of %q of calls at once", c.Endpoint)
+	}
+	p.Limits = append(p.Limits, limit)
+	return nil
 }
 
 func (p *Plan) addLimit(c LimitConfig) error {
 	subject, name := "plan "+p.Name+" "+c.Endpoint, cmp.Or(c.Period, store.Day.String())
 	period, valid := store.ParsePeriod(name)
-	if period != store.Day {
+	if period != store.Day || c.Calls {
 		subject += " " + name
 	}
-	limit := store.Limit{Endpoint: c.Endpoint, Period: period, Max: int64(c.Limit)}
+	if c.Calls {
+		subject += " calls"
+	}
+	limit := store.Limit{Endpoint: c.Endpoint, Period: period, Max: int64(c.Limit), Calls: c.Calls}
 	if c.Limit == noLimit {
 		return mistake(subject, "limit is missing: use a number from 0 to 10^15 or \"unlimited\"")
 	}
@@ -143,10 +175,29 @@ func (p *Plan) addLimit(c LimitConfig) error {
 	if slices.ContainsFunc(p.Limits, limit.Same) {
 		return mistake(subject, "duplicate limit of %q for each %s", c.Endpoint, name)
 	}
+	err := c.setSoft(&limit)
 	p.Limits = append(p.Limits, limit)
-	if err := CheckLimit(limit); err != nil {
+	if err = cmp.Or(err, CheckLimit(limit)); err != nil {
 		return &Error{Subject: subject, Err: err}
 	}
+	return nil
+}
+
+// setSoft makes a limit soft if it has a ceiling.
+func (c *LimitConfig) setSoft(l *store.Limit) error {
+	switch {
+	case c.Soft == 0:
+		return nil
+	case c.Calls:
+		return errors.New("both soft and calls: use one of them, overage is the cost of calls")
+	case l.Period.IsPace() || l.Period == store.Total:
+		return fmt.Errorf("a soft limit for each %s: use day, week or month", l.Period)
+	case l.Max == store.Unlimited:
+		return errors.New("soft with unlimited: write the number above which calls are overage")
+	case c.Soft <= l.Max:
+		return fmt.Errorf("the ceiling %d is not above the limit %d", c.Soft, l.Max)
+	}
+	l.Soft, l.Included, l.Max = true, l.Max, c.Soft
 	return nil
 }
 
@@ -161,26 +212,35 @@ func (p *Plan) Lists(e *Endpoint) bool { return p != nil && p.listed[e.Index] }
 
 // LimitsOf returns the limits that cover the calls to an endpoint of the plan,
 // in the order of the configuration. An override that applies at now replaces
-// the limit with the same endpoint and period, or comes after the others. The
-// result has no unlimited limits. Callers must not change it.
-func (p *Plan) LimitsOf(e *Endpoint, overrides []store.Override, now time.Time) []store.Limit {
-	if len(overrides) == 0 {
+// the limit with the same endpoint and period, or comes after the others. A total
+// has its top-ups. The result has no unlimited limits. Callers must not change it.
+func (p *Plan) LimitsOf(e *Endpoint, terms *store.Terms, now time.Time) []store.Limit {
+	if terms == nil || len(terms.Overrides)+len(terms.Prepaid) == 0 {
 		return p.limits[e.Index]
 	}
 	limits := slices.Clone(p.covering[e.Index])
-	for i := range overrides {
-		o := &overrides[i]
+	for i := range terms.Overrides {
+		o := &terms.Overrides[i]
 		if !o.Live(now) || !e.Covered(o.Limit) {
 			continue
 		}
 		if at := slices.IndexFunc(limits, o.Same); at >= 0 {
-			limits[at].Max = o.Max
+			limits[at] = o.Limit
 		} else {
 			limits = append(limits, o.Limit)
 		}
 	}
+	for i := range limits {
+		if l := &limits[i]; l.Period == store.Total && !l.Calls {
+			l.Max = terms.PrepaidOf(l.Endpoint).Max(l.Max)
+		}
+	}
 	return slices.DeleteFunc(limits, unlimited)
 }
+
+// AtOnce returns the limits of the calls to an endpoint of the plan that run at
+// once. Overrides do not replace them. Callers must not change the result.
+func (p *Plan) AtOnce(e *Endpoint) []store.Limit { return p.atOnce[e.Index] }
 
 // Effective returns the abilities that a token with these abilities
 // (sorted, separated by one space) has on this plan. They can have older names.

@@ -50,8 +50,13 @@ type Policy struct {
 	LoginLimits login.Limits
 	// LoginTTL is how long a login token lives.
 	LoginTTL time.Duration
-	// Refund decides which failed calls are given back.
+	// Refund decides which failed calls are given back, unless the endpoint does.
 	Refund Refund
+	// Errors is how refusals are written, unless the endpoint decides it.
+	Errors Errors
+	// Unit is what the cost of all endpoints counts, "" for calls and for
+	// different units.
+	Unit string
 	// Mode is what happens to calls that break a rule.
 	Mode Mode
 	// Warn has the percentages of limits that make a warning, ascending.
@@ -77,8 +82,9 @@ type Policy struct {
 
 	logins     route.Table[bool]
 	plans      map[string]*Plan
-	limitNames map[string]string // the endpoint, by the names of its limits
-	subjects   map[string]string // of Error, by the patterns of Routes
+	limitNames map[string]string      // the endpoint, by the names of its limits
+	subjects   map[string]string      // of Error, by the patterns of Routes
+	operations map[string]*Operations // of routes with JSON-RPC, by their patterns
 }
 
 // Route is the target of a method and path: a login or an endpoint. The
@@ -87,6 +93,9 @@ type Route struct {
 	Login    bool
 	Strict   bool // of a login: see Config.Logins
 	Endpoint *Endpoint
+	// Operations are the endpoints of a route with JSON-RPC. Then Endpoint is nil
+	// in Policy.Routes.
+	Operations *Operations
 }
 
 // New checks a configuration and compiles it. It returns all mistakes
@@ -95,9 +104,10 @@ func New(c Config) (*Policy, error) {
 	p := &Policy{
 		LoginTTL: time.Duration(cmp.Or(c.LoginTTL, Duration(24*time.Hour))),
 		Refund:   cmp.Or(c.Refund, RefundUnreachable),
+		Errors:   cmp.Or(c.Errors, ErrorsJSON),
 		Mode:     cmp.Or(c.Mode, Enforce),
 		Warn:     slices.Sorted(slices.Values(c.Warn)), TokenBasic: c.TokenBasic, ForeignKeys: c.ForeignKeys, Docs: c.Docs,
-		plans: make(map[string]*Plan), limitNames: make(map[string]string), subjects: make(map[string]string),
+		plans: make(map[string]*Plan), limitNames: make(map[string]string), subjects: make(map[string]string), operations: make(map[string]*Operations),
 	}
 	p.reserveAddressNames(c.Anonymous)
 	var err error
@@ -156,10 +166,11 @@ func (p *Policy) setLimits(c Config) error {
 	if p.LoginTTL < time.Second {
 		errs = append(errs, mistake("login_ttl", "%s is shorter than a second", p.LoginTTL))
 	}
-	switch p.Refund {
-	case RefundUnreachable, RefundServerErrors, RefundNever:
-	default:
-		errs = append(errs, mistake("refund", "%q is none of never, unreachable, server_errors", p.Refund))
+	if err := p.Refund.check(); err != nil {
+		errs = append(errs, &Error{Subject: "refund", Err: err})
+	}
+	if err := p.Errors.check(); err != nil {
+		errs = append(errs, &Error{Subject: "errors", Err: err})
 	}
 	if p.Mode != Enforce && p.Mode != Shadow {
 		errs = append(errs, mistake("mode", "%q is none of enforce, shadow", p.Mode))
@@ -208,7 +219,7 @@ func (p *Policy) addRoute(subject string, pattern Pattern, r Route) error {
 	if conflict, ok := errors.AsType[*route.Conflict](err); ok {
 		return &Error{Subject: subject, Err: err, Other: p.subjects[conflict.Earlier]}
 	}
-	if err == nil && r.Endpoint != nil && p.Guard != nil && !p.Guard.Covers(pattern.Path) {
+	if err == nil && !r.Login && p.Guard != nil && !p.Guard.Covers(pattern.Path) {
 		err = fmt.Errorf("%s is below no guard: guards are %s", pattern.Path, p.Guard)
 	}
 	if err != nil {

@@ -100,6 +100,7 @@ type Attached struct {
 		Reached(store.Quota)
 		Close()
 	}
+	Feed    interface{ Close() }
 	Refused interface {
 		Add(store.Refused)
 		Flush(context.Context) error
@@ -185,24 +186,24 @@ func open(opener Opener, attach func(*book.Book) Attached) (*Store, error) {
 	s.Book = book.New(s.Engine, outage.Logger(ProcessLog("tollgate.store")))
 	s.Health = health.New(s.Engine.Check, ProcessLog("tollgate.health"))
 	s.Attached = attach(s.Book)
-	go s.finishCredits()
+	go s.finish()
 	return s, nil
 }
 
-// finishCredits finishes the credits in which a gate has ended. It waits until the
-// store works.
-func (s *Store) finishCredits() {
+// finish finishes the credits in which a gate has ended, when the store works, and
+// then writes plans that end, once a minute.
+func (s *Store) finish() {
+	do, pause := s.Book.FinishCredits, time.Second
 	for {
-		err := s.Book.FinishCredits(s.Closing)
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, store.ErrUnavailable) {
-			ProcessLog("tollgate.store").Error("finishing credits", zap.Error(err))
-			return
+		switch err := do(s.Closing); {
+		case err == nil:
+			do, pause = s.Book.EndPlans, time.Minute
+		case !errors.Is(err, store.ErrUnavailable) && s.Closing.Err() == nil:
+			ProcessLog("tollgate.store").Error("finishing credits and plans", zap.Error(err))
+			do, pause = s.Book.EndPlans, time.Minute
 		}
 		select {
-		case <-time.After(time.Second):
+		case <-time.After(pause):
 		case <-s.Closing.Done():
 			return
 		}
@@ -216,6 +217,7 @@ func (s *Store) Destruct() error {
 	s.end()
 	var err error
 	if s.Book != nil {
+		s.Feed.Close()
 		s.Events.Close()
 		s.Refused.Close()
 		err = s.Book.Close()

@@ -5,6 +5,7 @@ package site
 
 import (
 	"cmp"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,16 +16,19 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddytls"
 
+	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/route"
 )
 
 // Server has what the warnings about routes need of a server in the JSON of
 // Caddy.
 type Server struct {
-	Listen      []string             `json:"listen"`
-	Routes      []siteRoute          `json:"routes"`
-	NamedRoutes map[string]siteRoute `json:"named_routes"`
+	Listen      []string                    `json:"listen"`
+	Routes      []siteRoute                 `json:"routes"`
+	NamedRoutes map[string]siteRoute        `json:"named_routes"`
+	Policies    caddytls.ConnectionPolicies `json:"tls_connection_policies"`
 }
 
 type siteRoute struct {
@@ -56,12 +60,14 @@ type pathRewrite struct {
 
 // Check returns a sentence for each rewrite of a path behind the gate that
 // open paths reach, for each gate that only some paths or no requests reach, if
-// there is no gate, and for each control API that listens on all interfaces.
-func Check(servers map[string]Server, guard *route.Guard) (findings []string) {
+// there is no gate, for each control API that listens on all interfaces, and for
+// an identity of certificates that no server with a gate verifies.
+func Check(servers map[string]Server, p *policy.Policy) (findings []string) {
+	guard := p.Guard
 	add := func(format string, args ...any) { findings = append(findings, fmt.Sprintf(format, args...)) }
 	isOpen := func(path string) bool { return !guard.Covers(path) }
 	var server Server
-	found := false
+	found, gates, verified := false, false, false // gates: the server has one
 	// walk returns the handler that answers all requests, in front of the list or in it, or "".
 	var walk func(list []siteRoute, gated, open bool, within, answers string) string
 	walk = func(list []siteRoute, gated, open bool, within, answers string) string {
@@ -78,7 +84,7 @@ func Check(servers map[string]Server, guard *route.Guard) (findings []string) {
 				how := h.rewrites(guard)
 				switch {
 				case h.Handler == "tollgate":
-					gated, found = true, true
+					gated, found, gates = true, true, true
 					if within != "" {
 						add("tollgate is only for the path %s: other spellings of a path can pass beside it. Put tollgate in front of handle and route, for the whole site.", within)
 					}
@@ -104,16 +110,33 @@ func Check(servers map[string]Server, guard *route.Guard) (findings []string) {
 		return answers
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		server = servers[name]
+		server, gates = servers[name], false
 		walk(server.Routes, false, true, "", "")
 		for _, named := range server.NamedRoutes {
 			walk([]siteRoute{named}, false, true, "", "")
 		}
+		verified = verified || gates && server.verifies()
 	}
 	if !found {
 		add("No site has the directive tollgate: no request is checked or counted. Write tollgate in the site in front of your service.")
 	}
+	if p.Identity.OfCertificate() && found && !verified {
+		add("The option identity reads client certificates, but no site with tollgate verifies them: its placeholder is always empty. Write client_auth in tls of the site, with the mode verify_if_given or require_and_verify, and a trust_pool.")
+	}
 	return findings
+}
+
+// verifies tells whether the server verifies client certificates of one of its
+// sites.
+func (s *Server) verifies() bool {
+	return slices.ContainsFunc(s.Policies, func(p *caddytls.ConnectionPolicy) bool {
+		if p.ClientAuthentication == nil {
+			return false
+		}
+		var config tls.Config
+		auth := *p.ClientAuthentication // it can be in use, and ConfigureTLSConfig changes it
+		return auth.ConfigureTLSConfig(&config) == nil && config.ClientAuth >= tls.VerifyClientCertIfGiven
+	})
 }
 
 // needsSecret tells whether a path of the control API needs the secret.
@@ -154,23 +177,23 @@ func (h *handler) rewrites(guard *route.Guard) string {
 
 // CheckRunning is Check for a running configuration, whose JSON Caddy has
 // dropped.
-func CheckRunning(ctx caddy.Context, guard *route.Guard) []string {
+func CheckRunning(ctx caddy.Context, p *policy.Policy) []string {
 	running, err := ctx.AppIfConfigured("http")
 	servers := map[string]Server{}
 	switch {
 	case errors.Is(err, caddy.ErrNotConfigured):
-		return Check(servers, guard)
+		return Check(servers, p)
 	case err != nil:
 		return nil
 	}
 	for name, server := range running.(*caddyhttp.App).Servers {
-		s := Server{server.Listen, readRoutes(server.Routes), map[string]siteRoute{}}
+		s := Server{server.Listen, readRoutes(server.Routes), map[string]siteRoute{}, server.TLSConnPolicies}
 		for name, named := range server.NamedRoutes {
 			s.NamedRoutes[name] = readRoutes(caddyhttp.RouteList{*named})[0]
 		}
 		servers[name] = s
 	}
-	return Check(servers, guard)
+	return Check(servers, p)
 }
 
 func readRoutes(list caddyhttp.RouteList) (routes []siteRoute) {

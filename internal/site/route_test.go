@@ -10,21 +10,33 @@ import (
 )
 
 // TestCheck finds in the JSON of servers a rewrite behind the gate, sites without
-// a gate, a gate that no request reaches, and a control API on all interfaces, but
-// for the part that needs no secret.
+// a gate, a gate that no request reaches, certificates that no site verifies, and a
+// control API on all interfaces, but for the part that needs no secret.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	compiled, err := policy.New(policy.Config{Guard: []string{"/api/"}})
+	compiled, err := policy.New(policy.Config{
+		Guard: []string{"/api/"}, Plans: []policy.PlanConfig{{Name: "free"}}, Identity: &policy.IdentityConfig{Placeholder: "{http.request.tls.client.subject}"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate := func(handlers string) string { return `{"site":{"routes":[{"handle":[` + handlers + `]}]}}` }
+	secure := func(auth, handlers string) string {
+		return `{"site":{"tls_connection_policies":[{},{"client_authentication":{` + auth + `}}],"routes":[{"handle":[` + handlers + `]}]}}`
+	}
+	gate := func(handlers string) string { return secure(`"mode":"verify_if_given"`, handlers) }
+	const unverified = "The option identity reads client certificates, but no site with tollgate verifies them"
 	const own = `{"handler":"tollgate"}`
 	control := func(listen, match string) string {
 		return `{"control":{"listen":["` + listen + `"],"routes":[{` + match + `"handle":[{"handler":"tollgate_control"}]}]},` + gate(own)[1:]
 	}
 	for name, test := range map[string]struct{ servers, want string }{
 		"a gate":           {gate(own), ""},
+		"always verified":  {secure(`"mode":"require_and_verify"`, own), ""},
+		"by default":       {secure(`"ca":{"provider":"file"}`, own), ""},
+		"no certificates":  {secure("", own), unverified},
+		"requested":        {secure(`"mode":"request"`, own), unverified},
+		"required":         {secure(`"mode":"require","ca":{"provider":"file"}`, own), unverified},
+		"another server":   {`{"other":{"routes":[{"handle":[` + own + `]}]},` + gate(`{"handler":"vars"}`)[1:], unverified},
 		"rewrite":          {gate(own + `,{"handler":"rewrite","strip_path_prefix":"/x"}`), "A rewrite behind tollgate changes the path (strip /x)"},
 		"no gate":          {gate(`{"handler":"vars"}`), "No site has the directive tollgate: "},
 		"behind an answer": {gate(`{"handler":"static_response"},` + own), "tollgate is behind static_response, "},
@@ -41,7 +53,7 @@ func TestCheck(t *testing.T) {
 		if err := json.Unmarshal([]byte(test.servers), &servers); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		got := site.Check(servers, compiled.Guard)
+		got := site.Check(servers, compiled)
 		if len(got) > 1 || (len(got) == 1) != (test.want != "") || !strings.HasPrefix(strings.Join(got, ""), test.want) {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}

@@ -16,12 +16,15 @@ import (
 type Bucket struct {
 	Full time.Duration // an instant of the store's clock
 	Part uint64        // and Part/Max of a nanosecond
+	Busy time.Duration // the instant since which it is not full
 }
 
 // Room returns what a pace still admits at an instant of the store's clock.
 func (b Bucket) Room(limit Limit, now time.Duration) Room {
 	debt, part := b.debt(limit, now)
-	return limit.RoomOf(uint64(debt), part, time.Nanosecond)
+	room := limit.RoomOf(uint64(debt), part, time.Nanosecond)
+	room.Busy = b.Busy
+	return room
 }
 
 // RoomOf returns what a pace still admits if its bucket is full after debt
@@ -45,9 +48,13 @@ func (l Limit) RoomOf(debt, part uint64, unit time.Duration) Room {
 
 // Take takes a cost for which the pace has room.
 func (b *Bucket) Take(limit Limit, now time.Duration, cost int64) {
+	busy := b.Busy
+	if b.IsFull(now) {
+		busy = now
+	}
 	debt, part := b.debt(limit, now)
 	more, morePart := limit.CostTime(cost, time.Nanosecond)
-	b.Full, b.Part = now+debt+time.Duration(more), part+morePart
+	b.Full, b.Part, b.Busy = now+debt+time.Duration(more), part+morePart, busy
 	if b.Part >= uint64(limit.Max) {
 		b.Full++
 		b.Part -= uint64(limit.Max)
@@ -62,6 +69,22 @@ func (b *Bucket) GiveBack(limit Limit, cost int64) {
 		b.Part += uint64(limit.Max)
 	}
 	b.Full, b.Part = b.Full-time.Duration(less), b.Part-lessPart
+}
+
+// Settle sets right what a call has taken, from one cost to another. A bucket that
+// was full since, as busy tells, gets nothing back: so what is taken since a bucket
+// was full is never more than its capacity and the refill since. Where the bucket
+// has less than the call costs more, it takes what there is.
+func (b *Bucket) Settle(limit Limit, now, busy time.Duration, from, to int64) {
+	switch {
+	case to > from:
+		most := max(b.Full, now+limit.Period.Pace())
+		if b.Take(limit, now, min(to-from, limit.Max)); b.Full >= most {
+			b.Full, b.Part = most, 0
+		}
+	case !b.IsFull(now) && b.Busy == busy:
+		b.GiveBack(limit, from-to)
+	}
 }
 
 // debt returns the time until the bucket is full, and the part of another

@@ -175,6 +175,64 @@ func TestBucketWindows(t *testing.T) {
 	}
 }
 
+// TestBucketSettled: in any order of calls and settlements, a bucket admits what is
+// left of its capacity and the refill since it was last full, if the calls since then
+// cost what they are settled with. Calls before that give nothing back.
+func TestBucketSettled(t *testing.T) {
+	t.Parallel()
+	type taken struct {
+		cost int64
+		busy time.Duration
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		limit := store.Limit{Period: rapid.SampledFrom(paces).Draw(t, "period"), Max: rapid.OneOf(rapid.Int64Range(1, 30), rapid.Int64Range(1, 1e12)).Draw(t, "max")}
+		period := int64(limit.Period.Pace())
+		var bucket store.Bucket
+		var held []taken
+		var since, sum int64 // since when it is not full, and what was taken since
+		now := 100 * time.Hour
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			now += time.Duration(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, period/4), rapid.Int64Range(0, 2*period)).Draw(t, "wait"))
+			room := bucket.Room(limit, now)
+			if bucket.IsFull(now) { // not yet at the very instant of Full: the time since still counts
+				sum = 0
+			}
+			if cost := rapid.Int64Range(1, limit.Max).Draw(t, "cost"); rapid.Bool().Draw(t, "take") && room.Remaining >= cost {
+				if bucket.IsFull(now) {
+					since = int64(now)
+				}
+				bucket.Take(limit, now, cost)
+				sum += cost
+				held = append(held, taken{cost, bucket.Room(limit, now).Busy})
+			} else if n := len(held); n > 0 {
+				i := rapid.IntRange(0, n-1).Draw(t, "which")
+				call := held[i]
+				held = slices.Delete(held, i, i+1)
+				to := rapid.Int64Range(0, 2*call.cost).Draw(t, "settled")
+				if to > call.cost { // it takes what the bucket has
+					to = min(to, call.cost+room.Remaining)
+				}
+				if to > call.cost && bucket.IsFull(now) {
+					since = int64(now)
+				}
+				if bucket.Settle(limit, now, call.busy, call.cost, to); to > call.cost || !bucket.IsFull(now) && call.busy == time.Duration(since) {
+					sum += to - call.cost
+				}
+			}
+			if bucket.IsFull(now) {
+				continue
+			}
+			refill := nanos(now - time.Duration(since))
+			refill.Mul(refill, new(big.Rat).SetFrac64(limit.Max, period))
+			most := refill.Add(refill, nanos(time.Duration(limit.Max)))
+			left := round(most.Sub(most, nanos(time.Duration(sum))), false)
+			if got := bucket.Room(limit, now).Remaining; got != left {
+				t.Fatalf("%d a %s, %d taken since %d ns: %d are left, want %d", limit.Max, limit.Period, sum, int64(now)-since, got, left)
+			}
+		}
+	})
+}
+
 // TestBucketAtOnce: a full bucket admits its whole capacity at once, and
 // nothing more.
 func TestBucketAtOnce(t *testing.T) {
@@ -190,10 +248,10 @@ func TestBucketAtOnce(t *testing.T) {
 				}
 				bucket.Take(limit, now, 1)
 			}
-			if got, want := bucket.Room(limit, now), (store.Room{Full: period.Pace()}); got != want {
+			if got, want := bucket.Room(limit, now), (store.Room{Full: period.Pace(), Busy: now}); got != want {
 				t.Errorf("%+v: got %+v, want %+v", limit, got, want)
 			}
-			if got, want := bucket.Room(limit, now+period.Pace()), (store.Room{Remaining: most}); got != want {
+			if got, want := bucket.Room(limit, now+period.Pace()), (store.Room{Remaining: most, Busy: now}); got != want {
 				t.Errorf("%+v, a period later: got %+v, want %+v", limit, got, want)
 			}
 		}

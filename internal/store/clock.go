@@ -16,10 +16,41 @@ type Clock interface {
 	Since(t time.Time) time.Duration
 }
 
-// Span returns the month of an instant for Month, and its day for other periods.
-func (p Period) Span(of *calendar.Calendar, at time.Time) *calendar.Span {
-	if p == Month {
-		return of.Month(at)
+// TotalDay is the day on which calls count for limits with the Period Total. No
+// call is made on it: it is the last day that a date can have.
+var TotalDay = mustDay("9999-12-31")
+
+func mustDay(text string) calendar.Day {
+	day, err := calendar.ParseDay(text)
+	if err != nil {
+		panic(err)
 	}
-	return of.At(at)
+	return day
+}
+
+// Span returns the week, the month or the day around an instant of who has no month
+// of its own.
+func (p Period) Span(of *calendar.Calendar, at time.Time) *calendar.Span {
+	day := of.At(at)
+	switch p {
+	case Month:
+		return of.Month(day.Day)
+	case Week:
+		return of.Span(day.Day.Week())
+	}
+	return day
+}
+
+// Window returns the days whose counts add up to what a limit has used: day, if it
+// is not a week, a month or a total. month has the days of the account's month.
+func (p Period) Window(day calendar.Day, month calendar.Window) calendar.Window {
+	switch p {
+	case Week:
+		return day.Week()
+	case Month:
+		return month
+	case Total:
+		return calendar.Window{First: TotalDay, Last: TotalDay}
+	}
+	return calendar.Window{First: day, Last: day}
 }

@@ -37,14 +37,37 @@ const (
 	// calls are what it used and what is credited.
 	Credited = "~credited"
 
-	// Closed and ClosedCredited are what closed accounts that had the id
-	// before used, and what they were credited.
+	// OverageKey is how much of an account's calls was above soft limits when it
+	// was made, less what was refunded.
+	OverageKey = "~overage"
+
+	// Closed, ClosedCredited and ClosedOverage are what closed accounts that had
+	// the id before used, what they were credited, and their overage.
 	Closed         = "~closed"
 	ClosedCredited = "~closed-credited"
+	ClosedOverage  = "~closed-overage"
+
+	// CallsKey is the number of an account's calls, for limits of Calls. It goes
+	// with the account.
+	CallsKey = "~calls"
 )
 
-// OwnCounts are the Keys of counts that are of no key, in ascending order.
-var OwnCounts = []string{"", Closed, ClosedCredited, Credited}
+// OwnCounts are the Keys of the counts that bills are made of, in ascending order.
+var OwnCounts = []string{"", Closed, ClosedCredited, ClosedOverage, Credited, OverageKey}
+
+// AfterClosing returns the Key of what closed accounts have of a Key, and whether
+// they have it. They have nothing of TotalDay.
+func AfterClosing(key string) (closed string, kept bool) {
+	switch key {
+	case "":
+		return Closed, true
+	case Credited:
+		return ClosedCredited, true
+	case OverageKey:
+		return ClosedOverage, true
+	}
+	return "", false
+}
 
 // Totals are numbers of the whole store.
 type Totals struct {

@@ -22,19 +22,64 @@ type Limit struct {
 	// Endpoint is the endpoint whose calls the limit covers, or All.
 	Endpoint string `cbor:"1,keyasint" json:"endpoint"`
 	Period   Period `cbor:"2,keyasint" json:"period"`
-	// Max is the largest cost that is admitted within a day or a month, and
-	// the capacity of a pace. It is Unlimited for no bound, otherwise at
-	// least 0, and at least 1 for a pace.
+	// Max is the largest cost that is admitted within a day, a week, a month or
+	// a total, and the capacity of a pace. It is Unlimited for no bound,
+	// otherwise at least 0, and at least 1 for a pace.
 	Max int64 `cbor:"3,keyasint" json:"limit"`
 	// OfKey makes the limit cover the calls of the call's Key only.
 	OfKey bool `cbor:"4,keyasint,omitempty" json:"of_key,omitempty"`
 	// OfAddress is for login.AddressCall: stores have no such limits.
 	OfAddress bool `cbor:"-" json:"-"`
+	// Calls makes each call count 1, whatever it costs. Such a call counts on
+	// the key CallsKey as well. Plans have such limits, keys and overrides do not.
+	Calls bool `cbor:"-" json:"-"`
+	// Soft makes the limit admit calls above Included, up to Max. What is above
+	// counts on the key Overage as well. Plans have such limits, for a day, a week
+	// or a month.
+	Soft bool `cbor:"-" json:"-"`
+	// Requests is what a limit with Calls counts instead of 1, if it is more: how
+	// many requests a call is a batch of. Caches keep many limits: it needs no room
+	// of its own here.
+	Requests int32 `cbor:"-" json:"-"`
+	Included int64 `cbor:"-" json:"-"`
 }
 
-// Same tells whether two limits have the same endpoint and period.
+// Number returns the number of a limit that customers know: Included of a soft one,
+// otherwise Max.
+func (l *Limit) Number() int64 {
+	if l.Soft {
+		return l.Included
+	}
+	return l.Max
+}
+
+// Of returns what the limit is of: "account", "key" or "address".
+func (l *Limit) Of() string {
+	switch {
+	case l.OfKey:
+		return "key"
+	case l.OfAddress:
+		return "address"
+	}
+	return "account"
+}
+
+// Left returns what the customer has left of a limit with a room: nothing once a
+// soft one admits more than is included.
+func (l *Limit) Left(room *Room) int64 { return max(0, room.Remaining-(l.Max-l.Number())) }
+
+// Weight returns what a call with a cost takes from the limit.
+func (l *Limit) Weight(cost int64) int64 {
+	if l.Calls {
+		return max(1, int64(l.Requests))
+	}
+	return cost
+}
+
+// Same tells whether two limits have the same endpoint and period, and count the
+// same.
 func (l Limit) Same(other Limit) bool {
-	return l.Endpoint == other.Endpoint && l.Period == other.Period
+	return l.Endpoint == other.Endpoint && l.Period == other.Period && l.Calls == other.Calls
 }
 
 // Override is a limit of one account that replaces the limit of its plan with
@@ -55,16 +100,21 @@ func (o *Override) Live(now time.Time) bool {
 type Period uint8
 
 // The periods. Second, Minute and Hour are paces: token buckets that are
-// refilled evenly. Day and Month are quotas: periods of the calendar.
+// refilled evenly. The others are quotas: periods of the calendar, and Total, which
+// never ends. A month begins on the account's billing day. Concurrent is none: its
+// limit bounds the calls that run at once, see Concurrency. Only plans have it.
 const (
 	Second Period = iota + 1
 	Minute
 	Hour
 	Day
+	Week
 	Month
+	Total
+	Concurrent
 )
 
-// Periods lists the names of all periods, the shortest first.
+// Periods lists the names of all periods, the shortest first, without Concurrent.
 var Periods = contract.Periods()
 
 // ParsePeriod returns the period of a name, and whether there is one.
@@ -74,7 +124,12 @@ func ParsePeriod(name string) (period Period, known bool) {
 }
 
 // String returns the name of the period.
-func (p Period) String() string { return Periods[p-1] }
+func (p Period) String() string {
+	if p == Concurrent {
+		return contract.Concurrent
+	}
+	return Periods[p-1]
+}
 
 // MarshalText implements encoding.TextMarshaler.
 func (p Period) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
@@ -105,8 +160,8 @@ func (p Period) Pace() time.Duration {
 	return 0
 }
 
-// Quota says that an account has reached a percentage of a limit of a day or
-// a month, or that the limit has refused a call.
+// Quota says that an account has reached a percentage of a quota, or that the
+// quota has refused a call, or would have without Soft.
 type Quota struct {
 	Account string
 	Plan    string
@@ -122,7 +177,11 @@ type Quota struct {
 	// Threshold is the percentage of the limit, or 0 if the limit has refused
 	// a call.
 	Threshold int
-	// Start and End are those of the day or the month.
+	// Soft says that the limit goes on to admit calls, and Calls that it counts
+	// these.
+	Soft, Calls bool
+	// Start and End are those of the period. A total begins with its last top-up,
+	// or never, and has no End.
 	Start, End time.Time
 	// At is the time of the call.
 	At time.Time

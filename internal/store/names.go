@@ -49,13 +49,23 @@ func (r Renames) None() bool { return len(r.oldest) == 0 }
 // Grant returns a grant whose limits have the names of today. Its abilities stay
 // as they are: plans translate them, with a cache.
 func (n Names) Grant(g Grant) Grant {
-	g.Overrides = n.Overrides(g.Overrides, Renames.Today)
+	if g.Terms != nil && !n.Endpoints.None() {
+		translated := n.Terms(*g.Terms, Renames.Today)
+		g.Terms = &translated
+	}
 	if own := g.Restriction; own != nil && !n.Endpoints.None() {
 		translated := *own
 		translated.Limits = n.Limits(own.Limits, Renames.Today)
 		g.Restriction = &translated
 	}
 	return g
+}
+
+// Terms is Overrides for terms.
+func (n Names) Terms(t Terms, to func(Renames, string) string) Terms {
+	t.Overrides = n.Overrides(t.Overrides, to)
+	t.Prepaid = translate(t.Prepaid, func(p *Prepaid) *string { return &p.Endpoint }, func(a, b *Prepaid) bool { return a.Endpoint == b.Endpoint }, n.Endpoints, to)
+	return t
 }
 
 // Overrides returns overrides with the names that to returns. Of those that become

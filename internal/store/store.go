@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"time"
 
@@ -24,6 +25,9 @@ import (
 const (
 	// MaxOverrides is how many overrides an account may have.
 	MaxOverrides = contract.MaxOverrides
+
+	// MaxTopUps is how many top-ups of a total may have an end that is not over.
+	MaxTopUps = 64
 
 	// MaxLabel is how long the label of an account may be, in characters.
 	MaxLabel = contract.MaxLabel
@@ -183,9 +187,9 @@ type Grant struct {
 	// Abilities is sorted, without duplicates, separated by one space.
 	// Equal sets are equal strings.
 	Abilities string
-	// Overrides are those of the account, also expired ones. Do not change
-	// them.
-	Overrides []Override
+	// Terms are those of the account, nil for none. Do not change them. Plan is
+	// that of the document: At has the one of an instant.
+	Terms *Terms
 	// Restriction is nil for a key without limits and addresses of its own.
 	Restriction *Restriction
 	// Until is when the key expires, for Call.Until. It is zero for a key
@@ -198,6 +202,12 @@ type Grant struct {
 	Version uint64
 	// Cached tells that the grant may be out of date.
 	Cached bool
+}
+
+// At returns the grant with the plan of an instant.
+func (g Grant) At(now time.Time) Grant {
+	g.Plan = g.Terms.Plan(g.Plan, now)
+	return g
 }
 
 // Handle is a store's reference to the account of a grant. Only the store
@@ -219,15 +229,42 @@ type Restriction struct {
 
 // Room is what a limit still admits.
 type Room struct {
-	// Remaining is the cost that the limit still admits, at least 0. Over is how
-	// much of a day or a month was used above the limit.
+	// Remaining is the cost that the limit still admits, at least 0: calls of a
+	// limit that counts these. Over is how much of a quota was used above the
+	// limit.
 	Remaining, Over int64
 	// Full is the time until a pace admits its whole capacity again. It is
-	// 0 for a limit of a day or a month: the calendar has its end.
+	// 0 for a quota: the calendar has its end.
 	Full time.Duration
+	// Busy tells one time in which a pace was not full from others. Counter.Settle
+	// needs it.
+	Busy time.Duration
 }
 
-// RoomAfter returns what a limit of a day or a month still admits after some use.
+// Used returns what was used of a quota.
+func (r *Room) Used(l *Limit) int64 { return l.Max - r.Remaining + r.Over }
+
+// Overage returns how much of a call with some cost is above soft limits: the most
+// of all limits. used is what a quota had used before the call.
+func Overage(limits []Limit, cost int64, used func(limit int) int64) (over int64) {
+	for i := range limits {
+		if l := &limits[i]; l.Soft {
+			weight := l.Weight(cost)
+			over = max(over, min(weight, used(i)+weight-l.Included))
+		}
+	}
+	return over
+}
+
+// Sum adds what was used. It does not overflow.
+func Sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// RoomAfter returns what a quota still admits after some use.
 func (l Limit) RoomAfter(used int64) Room {
 	return Room{Remaining: max(0, l.Max-used), Over: max(0, used-l.Max)}
 }
@@ -244,9 +281,11 @@ type Call struct {
 	Except string
 	// At is when the call came, for paces. A store with a Clock ignores it.
 	At time.Time
-	// Day is the day on which the call counts. Its month is the month of
-	// that day.
+	// Day is the day on which the call counts.
 	Day calendar.Day
+	// Month is the days of the account's month on that day. The zero Window is
+	// the month of the calendar.
+	Month calendar.Window
 	// Cost is how much the call counts. Zero and less count as 1.
 	Cost int64
 	// Handle is the Handle of the grant, or zero.
@@ -257,6 +296,18 @@ type Call struct {
 	// of the key or of an override. A store of several gates does not count
 	// the call after it, by its own clock. Zero means no end.
 	Until time.Time
+	// Receipt is nil for most calls. Take and Settle return ErrReceipt, whatever the
+	// limits are, unless its Old is what is kept.
+	Receipt *Receipt
+}
+
+// Window returns the days whose counts add up to what a quota has used.
+func (c *Call) Window(l *Limit) calendar.Window {
+	month := c.Month
+	if l.Period == Month && month == (calendar.Window{}) {
+		month = c.Day.MonthFrom(1)
+	}
+	return l.Period.Window(c.Day, month)
 }
 
 // Weight returns the cost of the call, at least 1.
@@ -265,10 +316,16 @@ func (c *Call) Weight() int64 { return max(1, c.Cost) }
 // Counter admits calls.
 //
 // A call counts once: on its account, endpoint and day, and with a Key also
-// on its key, endpoint and day. What a limit of a month has used is the sum of
-// the days, and what a limit of all endpoints has used is the sum of the
+// on its key, endpoint and day. What a limit of a week or a month has used is the
+// sum of the days, and what a limit of all endpoints has used is the sum of the
 // endpoints. A limit that is new today therefore includes the calls before.
 // The calls of a key count from the first limit of the key on.
+//
+// With a limit of Calls, a call also counts 1 on its account's CallsKey. With a
+// limit of Total, it counts a second time, on TotalDay instead of its day, for each
+// of the account, the key and CallsKey that such a limit is of. With a soft limit,
+// what Overage returns counts on its account's OverageKey. All this begins with the
+// first call that has such a limit.
 //
 // A pace is a token bucket: see Bucket. A bucket belongs to an account or a
 // key, an endpoint or All, and a Period. It is full at first use.
@@ -295,33 +352,27 @@ type Counter interface {
 	Rooms(ctx context.Context, call Call, limits []Limit, rooms []Room) error
 
 	// Settle changes what an admitted call counts, from its Cost to another
-	// cost: 0 gives the call back, and more than its Cost counts even where
-	// that exceeds a limit. Do it once for a call. Paces do not change. A
-	// counter never falls below zero. A credit lowers the counters; a call
+	// cost: more than its Cost counts even where that exceeds a limit. limits and
+	// rooms are those of Take, which admitted the call. Do it once for a call.
+	// With refund, the call is given back: cost is 0, it does not count as a call
+	// in limits of Calls, and paces do not change. Otherwise paces are set right: a
+	// bucket that was not full since Take gets back what is left, and is then at
+	// most full; what the call costs more is taken, as far as the bucket has it.
+	// The overage becomes what it had been if the call had had that cost in Take.
+	//
+	// A counter never falls below zero. A credit lowers the counters; a call
 	// that was admitted before a credit and is given back after it lowers the
 	// counts of the calls since. If the account was deleted after the grant,
 	// only counters above zero change, and none if another account has the id.
 	//
 	// After ErrUnknown the counters may have changed. After another error they
 	// have not.
-	Settle(ctx context.Context, call Call, cost int64) error
-}
+	Settle(ctx context.Context, call Call, limits []Limit, rooms []Room, cost int64, refund bool) error
 
-// Account is a customer of the API. Its calls count together.
-type Account struct {
-	ID   string `cbor:"-" json:"id"`
-	Plan string `cbor:"1,keyasint" json:"plan"`
-	// Label is for people, such as an e-mail address or a company name. At
-	// most MaxLabel characters.
-	Label     string    `cbor:"2,keyasint,omitempty" json:"label,omitempty"`
-	Disabled  bool      `cbor:"3,keyasint,omitempty" json:"disabled,omitempty"`
-	CreatedAt time.Time `cbor:"4,keyasint" json:"created_at"`
-	// Overrides has at most one for each endpoint and period, at most
-	// MaxOverrides.
-	Overrides []Override `cbor:"5,keyasint,omitempty" json:"overrides,omitempty"`
-	// Declared tells that the configuration file has the account: only a load
-	// of a configuration changes its plan, label and Disabled. Nothing deletes it.
-	Declared bool `cbor:"6,keyasint,omitempty" json:"declared,omitempty"`
+	// Receipt returns what is kept under a name for the account of a call, or nil. An
+	// account that was deleted has no receipts, and the next one with its id does not
+	// have them.
+	Receipt(ctx context.Context, call Call, name string) ([]byte, error)
 }
 
 // Count is the cost of an account's calls to one endpoint on one day.

@@ -16,7 +16,8 @@ import (
 
 // shownLimit is a limit as the document shows it.
 func shownLimit(period string, limit, used, remaining int64, resets time.Time) api.UsageLimit {
-	return api.UsageLimit{Period: period, Limit: limit, Used: &used, Remaining: &remaining, ResetsAt: &resets}
+	start := map[string]string{"day": "2126-11-20", "month": "2126-11-01"}[period]
+	return api.UsageLimit{Period: period, Limit: limit, Used: &used, Remaining: &remaining, ResetsAt: &resets, PeriodStart: &start}
 }
 
 // takeAs counts calls of a key.
@@ -71,7 +72,7 @@ func TestLimits(t *testing.T) {
 		},
 	} {
 		for _, days := range []int{0, 1, 40} {
-			document, err := usage.Build(t.Context(), p, s, usage.Query{Account: "acc_1", Plan: "monthly", Overrides: c.overrides, Now: now, Days: days})
+			document, err := usage.Build(t.Context(), p, s, usage.Query{Account: "acc_1", Plan: "monthly", Terms: &store.Terms{Overrides: c.overrides}, Now: now, Days: days})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,15 +111,15 @@ func TestKeys(t *testing.T) {
 		{Key: store.Key{ID: "key_4", Name: "expired", Limits: limits, ExpiresAt: now}},
 		{Key: store.Key{ID: "key_5", Name: "unused", Limits: limits[1:2]}},
 	}
-	const used = `{"endpoint":"convert","period":"day","limit":5,"used":3,"remaining":2,"resets_at":"2126-11-21T00:00:00Z"}`
+	const used = `{"endpoint":"convert","period":"day","limit":5,"used":3,"remaining":2,"resets_at":"2126-11-21T00:00:00Z","period_start":"2126-11-20"}`
 	for name, c := range map[string]struct {
 		key  *store.Key
 		want string
 	}{
-		"all": {nil, `[{"id":"key_1","name":"ends later","limits":[` + used + `,{"endpoint":"all","period":"month","limit":6,"used":7,"remaining":0,"resets_at":"2126-12-01T00:00:00Z"},` +
+		"all": {nil, `[{"id":"key_1","name":"ends later","limits":[` + used + `,{"endpoint":"all","period":"month","limit":6,"used":7,"remaining":0,"resets_at":"2126-12-01T00:00:00Z","period_start":"2126-11-01"},` +
 			`{"endpoint":"convert","period":"minute","limit":2,"used":null,"remaining":null,"resets_at":null}]},` +
 			`{"id":"key_2","name":"successor","limits":[` + used + `]},` +
-			`{"id":"key_5","name":"unused","limits":[{"endpoint":"all","period":"month","limit":6,"used":0,"remaining":6,"resets_at":"2126-12-01T00:00:00Z"}]}]`},
+			`{"id":"key_5","name":"unused","limits":[{"endpoint":"all","period":"month","limit":6,"used":0,"remaining":6,"resets_at":"2126-12-01T00:00:00Z","period_start":"2126-11-01"}]}]`},
 		"one":     {&keys[2].Key, `{"id":"key_2","name":"successor","limits":[` + used + `]}`},
 		"without": {&keys[0].Key, `{"id":"key_0","name":"without","limits":[]}`},
 	} {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
@@ -31,13 +32,15 @@ type Source interface {
 	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.StoredCount, error)
 	// Recent returns the last calls, newest first.
 	Recent(ctx context.Context, account string, now time.Time) ([]store.Record, error)
+	// Running returns the calls that run, for each endpoint or store.All.
+	Running(ctx context.Context, account string, lists []string) ([]int64, error)
 }
 
 // Query is what Build needs to know.
 type Query struct {
-	Account   string
-	Plan      string // of the account
-	Overrides []store.Override
+	Account string
+	Plan    string // of the account
+	Terms   *store.Terms
 	// Key is the calling key, or nil. With a Key, the document has its limits.
 	Key *store.Key
 	// Keys are keys of the account. Without a Key, the document has the
@@ -48,28 +51,49 @@ type Query struct {
 	Days int
 }
 
-// Moment is the day and the month of an instant, whose counts limits cover.
+// Moment is an instant, whose periods limits cover.
 type Moment struct {
-	Today      *calendar.Span
-	MonthFirst calendar.Day
-	month      *calendar.Span
-	except     string // the endpoint that limits of all endpoints do not cover
-	names      store.Names
+	Today  *calendar.Span
+	policy *policy.Policy
+	except string // the endpoint that limits of all endpoints do not cover
+	names  store.Names
 }
 
 // At returns the moment of an instant.
 func At(p *policy.Policy, now time.Time) Moment {
-	m := Moment{Today: p.Calendar.At(now), month: p.Calendar.Month(now), except: p.Except(), names: p.Names}
-	m.MonthFirst, _ = m.Today.Day.Month()
-	return m
+	return Moment{Today: p.Calendar.At(now), policy: p, except: p.Except(), names: p.Names}
+}
+
+// window returns the days of a quota of an account with these terms.
+func (m Moment) window(l *store.Limit, terms *store.Terms) calendar.Window {
+	return l.Period.Window(m.Today.Day, terms.Month(m.Today.Day))
+}
+
+// First returns the first day of the periods of limits, today at the latest. Totals
+// have a day of their own: hasTotal tells whether there are some.
+func (m Moment) First(limits []store.Limit, terms *store.Terms) (first calendar.Day, hasTotal bool) {
+	first = m.Today.Day
+	for i := range limits {
+		switch l := &limits[i]; {
+		case l.Period == store.Total:
+			hasTotal = true
+		case !l.Period.IsPace():
+			first = min(first, m.window(l, terms).First)
+		}
+	}
+	return first, hasTotal
 }
 
 // builder has what all parts of a document need.
 type builder struct {
 	Moment
 	Query
-	policy *policy.Policy
 	source Source
+	limits map[*policy.Endpoint][]store.Limit // of the endpoints of the plan
+	number Counts                             // of calls, for limits of these
+	// running has the calls that run, by endpoint or store.All, for limits of
+	// calls at once.
+	running map[string]int64
 }
 
 // Build returns the usage of an account.
@@ -83,9 +107,19 @@ func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (contr
 	if q.Days < 0 || q.Days > contract.MaxUsageDays {
 		return contract.UsageDocument{}, ErrDays
 	}
-	b := builder{At(p, q.Now), q, p, source}
+	b := builder{Moment: At(p, q.Now), Query: q, source: source, limits: map[*policy.Endpoint][]store.Limit{}}
+	var all []store.Limit
+	for plan, i := p.Plan(q.Plan), 0; i < len(p.Endpoints); i++ {
+		if e := p.Endpoints[i]; plan.Lists(e) {
+			b.limits[e] = plan.LimitsOf(e, q.Terms, q.Now)
+			all = append(all, b.limits[e]...)
+		}
+	}
+	if err := b.readRunning(ctx); err != nil {
+		return contract.UsageDocument{}, err
+	}
 	first := b.Today.Day - calendar.Day(max(q.Days, 1)-1)
-	used, credited, err := b.counts(ctx, min(first, b.MonthFirst))
+	used, credited, err := b.counts(ctx, first, all)
 	if err != nil {
 		return contract.UsageDocument{}, err
 	}
@@ -103,6 +137,9 @@ func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (contr
 		Limits:      []contract.UsageLimit{},
 		RecentCalls: b.calls(recent),
 	}
+	if q.Terms != nil {
+		document.PlanUntil, document.Then = timeOrNil(q.Terms.PlanUntil), q.Terms.Then
+	}
 	b.addEndpoints(&document, used, credited)
 	if err := b.addKeys(ctx, &document); err != nil {
 		return contract.UsageDocument{}, err
@@ -111,27 +148,6 @@ func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (contr
 		document.Days = history(document.Endpoints, used, credited, first, b.Today.Day)
 	}
 	return document, nil
-}
-
-// Limits returns what was used of some limits of q.Account and, if they are
-// OfKey, of q.Key.
-func Limits(ctx context.Context, p *policy.Policy, source Source, q Query, limits []store.Limit) ([]contract.UsageLimit, error) {
-	b := builder{At(p, q.Now), q, p, source}
-	used, _, err := b.counts(ctx, b.MonthFirst)
-	ofKey := Counts{}
-	if err == nil && q.Key != nil {
-		ofKey, err = b.countsOfKey(ctx, q.Key.CountsAs())
-	}
-	if err != nil {
-		return nil, err
-	}
-	shown := make([]contract.UsageLimit, len(limits))
-	for i, limit := range limits {
-		if shown[i] = b.Limit(limit, used); limit.OfKey {
-			shown[i] = b.Limit(limit, ofKey)
-		}
-	}
-	return shown, nil
 }
 
 // Counts are what was used, by day and endpoint.
@@ -150,58 +166,89 @@ func (c Counts) Of(day calendar.Day) map[string]int64 {
 	return c[day]
 }
 
-// counts reads what the account used, and what it was credited, from a day until
-// today.
-func (b *builder) counts(ctx context.Context, first calendar.Day) (used, credited Counts, err error) {
-	list, err := b.source.CountsOfAccounts(ctx, []string{b.Account}, first, b.Today.Day)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading counts: %w", err)
+// counts returns what the account used since a day, and in the periods of limits,
+// and what it was credited. It sets what limits of calls need.
+func (b *builder) counts(ctx context.Context, first calendar.Day, limits []store.Limit) (used, credited Counts, err error) {
+	since, hasTotal := b.First(limits, b.Terms)
+	used, credited, b.number = Counts{}, Counts{}, Counts{}
+	days := []calendar.Window{{First: min(first, since), Last: b.Today.Day}}
+	if hasTotal {
+		days = append(days, calendar.Window{First: store.TotalDay, Last: store.TotalDay})
 	}
-	used, credited = Counts{}, Counts{}
-	for _, c := range list {
-		switch c.Key {
-		case "":
-			b.Add(used, c.Count)
-		case store.Credited:
-			b.Add(credited, c.Count)
+	for _, w := range days {
+		list, err := b.source.CountsOfAccounts(ctx, []string{b.Account}, w.First, w.Last)
+		if err == nil && slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Calls }) {
+			err = b.addCounts(ctx, b.number, store.CallsKey, w)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading counts: %w", err)
+		}
+		for _, c := range list {
+			switch c.Key {
+			case "":
+				b.Add(used, c.Count)
+			case store.Credited:
+				b.Add(credited, c.Count)
+			}
 		}
 	}
 	return used, credited, nil
 }
 
-// countsOfKey reads what a key used from the first day of the month until today.
-func (b *builder) countsOfKey(ctx context.Context, key string) (Counts, error) {
-	list, err := b.source.Counts(ctx, b.Account, key, b.MonthFirst, b.Today.Day)
+// readRunning reads the calls that run, if the plan limits them.
+func (b *builder) readRunning(ctx context.Context) error {
+	var names, lists []string
+	for e := range b.limits {
+		for _, l := range b.policy.Plan(b.Plan).AtOnce(e) {
+			if !slices.Contains(names, l.Endpoint) {
+				names, lists = append(names, l.Endpoint), append(lists, e.List(l))
+			}
+		}
+	}
+	if len(lists) == 0 {
+		return nil
+	}
+	running, err := b.source.Running(ctx, b.Account, lists)
 	if err != nil {
-		return nil, fmt.Errorf("reading counts: %w", err)
+		return fmt.Errorf("reading running calls: %w", err)
 	}
-	used := Counts{}
+	b.running = map[string]int64{}
+	for i, name := range names {
+		b.running[name] = running[i]
+	}
+	return nil
+}
+
+// addCounts adds the counts of a key on some days.
+func (b *builder) addCounts(ctx context.Context, to Counts, key string, days calendar.Window) error {
+	list, err := b.source.Counts(ctx, b.Account, key, days.First, days.Last)
 	for _, c := range list {
-		b.Add(used, c)
+		b.Add(to, c)
 	}
-	return used, nil
+	return err
 }
 
 // addEndpoints adds the endpoints of the plan with their limits, and the
 // limits of all endpoints together: those that cover the first endpoint.
 func (b *builder) addEndpoints(document *contract.UsageDocument, used, credited Counts) {
-	plan, first := b.policy.Plan(b.Plan), true
+	first := true
 	for _, e := range b.policy.Endpoints {
-		if !plan.Lists(e) {
+		limits, listed := b.limits[e]
+		if !listed {
 			continue
 		}
 		row := contract.UsageEndpoint{
-			Endpoint: e.Name, Method: e.Patterns[0].Method, Path: e.Patterns[0].Path,
+			Endpoint: e.Name, Method: e.Patterns[0].Method, Path: e.Patterns[0].Path, Unit: e.Unit,
 			Used: used[b.Today.Day][e.Name], Credited: credited[b.Today.Day][e.Name], Limits: []contract.UsageLimit{},
 		}
 		row.Calls = row.Used + row.Credited
-		for _, limit := range plan.LimitsOf(e, b.Overrides, b.Now) {
-			shown := b.Limit(limit, used)
+		for _, limit := range slices.Concat(limits, b.policy.Plan(b.Plan).AtOnce(e)) {
+			shown := b.limit(limit, used)
 			switch {
 			case limit.Endpoint != store.All:
 				row.Limits = append(row.Limits, shown)
-				if limit.Period == store.Day {
-					row.Limit, row.Remaining = new(limit.Max), shown.Remaining
+				if limit.Period == store.Day && !limit.Calls {
+					row.Limit, row.Remaining = new(limit.Number()), shown.Remaining
 				}
 			case first:
 				document.Limits = append(document.Limits, shown)
@@ -239,37 +286,75 @@ func (b *builder) key(ctx context.Context, key *store.Key) (contract.UsageKey, e
 	if len(key.Limits) == 0 {
 		return shown, nil
 	}
-	used, err := b.countsOfKey(ctx, key.CountsAs())
+	used := Counts{}
+	first, hasTotal := b.First(key.Limits, b.Terms)
+	err := b.addCounts(ctx, used, key.CountsAs(), calendar.Window{First: first, Last: b.Today.Day})
+	if err == nil && hasTotal {
+		err = b.addCounts(ctx, used, key.CountsAs(), calendar.Window{First: store.TotalDay, Last: store.TotalDay})
+	}
 	if err != nil {
-		return shown, err
+		return shown, fmt.Errorf("reading counts: %w", err)
 	}
 	for _, limit := range key.Limits {
-		shown.Limits = append(shown.Limits, contract.UsageKeyLimit{Endpoint: limit.Endpoint, UsageLimit: b.Limit(limit, used)})
+		shown.Limits = append(shown.Limits, contract.UsageKeyLimit{Endpoint: limit.Endpoint, UsageLimit: b.Limit(limit, b.Terms, used)})
 	}
 	return shown, nil
 }
 
-// Limit returns a limit, and what was used of it. After a change to a smaller
-// limit, more can be used than the limit; then nothing remains.
-func (m Moment) Limit(limit store.Limit, used Counts) contract.UsageLimit {
-	shown := contract.UsageLimit{Period: limit.Period.String(), Limit: limit.Max}
-	span, first := m.Today, m.Today.Day
-	switch {
-	case limit.Period.IsPace():
-		return shown
-	case limit.Period == store.Month:
-		span, first = m.month, m.MonthFirst
+// limit returns what was used of a limit of the plan.
+func (b *builder) limit(l store.Limit, used Counts) contract.UsageLimit {
+	if l.Period == store.Concurrent {
+		n := b.running[l.Endpoint]
+		return contract.UsageLimit{Period: l.Period.String(), Limit: l.Max, Used: &n, Remaining: new(max(0, l.Max-n)), Calls: true}
 	}
+	if l.Calls {
+		used = b.number
+	}
+	return b.Limit(l, b.Terms, used)
+}
+
+// Limit returns what was used of a limit of an account with these terms. used has
+// the counts of the days that First returns, of calls for a limit of these.
+func (m Moment) Limit(limit store.Limit, terms *store.Terms, used Counts) contract.UsageLimit {
+	shown := contract.UsageLimit{Period: limit.Period.String(), Limit: limit.Number(), Calls: limit.Calls}
+	if limit.Period.IsPace() {
+		return shown
+	}
+	days := m.window(&limit, terms)
 	var sum int64
-	for day := first; day <= m.Today.Day; day++ {
+	for day := days.First; day <= days.Last; day++ {
 		for endpoint, n := range used[day] {
 			if endpoint == limit.Endpoint || limit.Endpoint == store.All && endpoint != m.except {
 				sum += n
 			}
 		}
 	}
-	shown.Used, shown.Remaining, shown.ResetsAt = new(sum), new(max(0, limit.Max-sum)), new(span.End)
+	shown.Used, shown.Remaining = new(sum), new(max(0, shown.Limit-sum))
+	if limit.Soft {
+		shown.Soft, shown.Overage = &limit.Max, new(max(0, sum-limit.Included))
+	}
+	if limit.Period != store.Total {
+		shown.PeriodStart, shown.ResetsAt = new(days.First.String()), new(m.policy.Calendar.Span(days).End)
+		return shown
+	}
+	if p := terms.PrepaidOf(limit.Endpoint); p != nil && !limit.OfKey && !limit.Calls {
+		now := *p
+		now.TopUps = slices.Clone(p.TopUps)
+		now.Settle(sum, time.Time{})
+		for _, u := range now.TopUps {
+			if u.Left > 0 {
+				shown.TopUps = append(shown.TopUps, contract.TopUpLeft{Left: u.Left, ExpiresAt: timeOrNil(u.ExpiresAt)})
+			}
+		}
+	}
 	return shown
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 func (m Moment) calls(recent []store.Record) []contract.UsageCall {

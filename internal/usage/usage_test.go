@@ -101,14 +101,14 @@ func TestBuild(t *testing.T) {
 		want string
 	}{
 		{"starter", 3, `{"account":"acc_1","plan":"starter","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00",` +
-			`"endpoints":[{"endpoint":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","limit":1000,"used":12,"remaining":988,"calls":12,"credited":0,"limits":[{"period":"day","limit":1000,"used":12,"remaining":988,"resets_at":"2126-11-21T00:00:00+01:00"}]},` +
-			`{"endpoint":"usage","method":"GET","path":"/api/usage","limit":10,"used":0,"remaining":10,"calls":0,"credited":0,"limits":[{"period":"day","limit":10,"used":0,"remaining":10,"resets_at":"2126-11-21T00:00:00+01:00"}]}],"limits":[],"keys":[],` +
+			`"endpoints":[{"endpoint":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","limit":1000,"used":12,"remaining":988,"calls":12,"credited":0,"limits":[{"period":"day","limit":1000,"used":12,"remaining":988,"resets_at":"2126-11-21T00:00:00+01:00","period_start":"2126-11-20"}]},` +
+			`{"endpoint":"usage","method":"GET","path":"/api/usage","limit":10,"used":0,"remaining":10,"calls":0,"credited":0,"limits":[{"period":"day","limit":10,"used":0,"remaining":10,"resets_at":"2126-11-21T00:00:00+01:00","period_start":"2126-11-20"}]}],"limits":[],"keys":[],` +
 			`"recent_calls":[{"at":"2126-11-20T08:59:01.120Z","endpoint":"convert","method":"GET","path":"/api/convert/EUR/10/USD","status":200,"duration_ms":1.8,"cost":5,"key":"ci","key_id":"key_1"},` +
 			`{"at":"2126-11-20T08:00:00.000Z","endpoint":"convert","method":"GET","path":"/api/convert/EUR/10/USD","status":429,"duration_ms":0,"cost":0,"key":"ci","key_id":"key_1","code":"quota_exceeded"}],` +
 			`"days":[{"day":"2126-11-18","calls":{"convert":7,"usage":0}},{"day":"2126-11-19","calls":{"convert":0,"usage":0}},{"day":"2126-11-20","calls":{"convert":12,"usage":0}}]}`},
 		{"business", 1, `{"account":"acc_1","plan":"business","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00",` +
 			`"endpoints":[{"endpoint":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","limit":null,"used":12,"remaining":null,"calls":12,"credited":0,"limits":[]},` +
-			`{"endpoint":"currencies","method":"GET","path":"/api/currencies","limit":0,"used":3,"remaining":0,"calls":3,"credited":0,"limits":[{"period":"day","limit":0,"used":3,"remaining":0,"resets_at":"2126-11-21T00:00:00+01:00"}]}],"limits":[],"keys":[],` +
+			`{"endpoint":"currencies","method":"GET","path":"/api/currencies","limit":0,"used":3,"remaining":0,"calls":3,"credited":0,"limits":[{"period":"day","limit":0,"used":3,"remaining":0,"resets_at":"2126-11-21T00:00:00+01:00","period_start":"2126-11-20"}]}],"limits":[],"keys":[],` +
 			`"recent_calls":[],"days":[{"day":"2126-11-20","calls":{"convert":12,"currencies":3}}]}`},
 		{"free", 0, `{"account":"acc_1","plan":"free","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00","endpoints":[],"limits":[],"keys":[],"recent_calls":[]}`},
 		{"gone", 1, `{"account":"acc_1","plan":"gone","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00","endpoints":[],"limits":[],"keys":[],"recent_calls":[],"days":[{"day":"2126-11-20","calls":{}}]}`},

@@ -25,10 +25,13 @@ const (
 )
 
 // ampleLimit is a limit that no run reaches.
-const ampleLimit = 1_000_000_000_000
+const ampleLimit int64 = 1_000_000_000_000
 
 // secret is the secret of the gates.
 const secret = "a secret of benchmarks that guards nothing"
+
+// takeSecret opens taking of calls.
+const takeSecret = "another-secret-of-benchmarks-that-guards-nothing"
 
 // utc is the time zone of the gates.
 const utc = "UTC"
@@ -94,6 +97,7 @@ func gateOptions(store string) string {
 		%[1]s
 		timezone %[7]s
 		secret %[6]q
+		take_secret %[8]s
 		guard /api/
 		endpoint convert GET /api/convert/{from}/{amount}/{to}
 		plan %[2]s {
@@ -108,7 +112,7 @@ func gateOptions(store string) string {
 		plan %[5]s {
 			convert 0
 		}
-	}`, store, planAmple, ampleLimit, planFour, planExhausted, secret, utc)
+	}`, store, planAmple, ampleLimit, planFour, planExhausted, secret, utc, takeSecret)
 }
 
 // proxyTo is the proxy of all sites, with further options.

@@ -33,23 +33,37 @@ type load struct {
 func (l load) rate() float64 { return float64(l.Requests) / (float64(l.Duration) / 1e6) }
 
 // script returns a script for wrk. It sends the tokens in turn and prints
-// its report as a line of JSON, because wrk itself prints rounded values.
-func script(tokens []string) string {
+// its report as a line of JSON, because wrk itself prints rounded values. takes and
+// ids are those of a side.
+func script(tokens []string, takes, ids bool) string {
 	quoted := make([]string, len(tokens))
 	for i, t := range tokens {
 		quoted[i] = strconv.Quote(t)
 	}
 	return `local tokens = { ` + strings.Join(quoted, ", ") + ` }
-local requests, last = {}, 0
+local takes, ids = ` + strconv.FormatBool(takes) + `, ` + strconv.FormatBool(ids) + `
+local requests, last, number, begun = {}, 0, 0, os.time()
+
+local function format(token, id)
+	if takes then
+		return wrk.format("POST", "/tollgate/take", { ["Content-Type"] = "application/json", ["Authorization"] = "Bearer ` + takeSecret + `" },
+			string.format('{"token":"%s","endpoint":"convert"%s}', token, id))
+	end
+	return wrk.format("GET", "` + callPath + `", { ["Accept"] = "application/json", ["Authorization"] = "Bearer " .. token })
+end
 
 function init()
 	for i, token in ipairs(tokens) do
-		requests[i] = wrk.format("GET", "` + callPath + `", { ["Accept"] = "application/json", ["Authorization"] = "Bearer " .. token })
+		requests[i] = format(token, "")
 	end
 end
 
 function request()
 	last = last % #requests + 1
+	if ids then
+		number = number + 1
+		return format(tokens[last], string.format(',"id":"%d-%d"', begun, number))
+	end
 	return requests[last]
 end
 
@@ -72,7 +86,7 @@ func (s *side) calls(ctx context.Context, duration time.Duration) (l load, err e
 		return load{}, err
 	}
 	defer func() { err = errors.Join(err, os.Remove(file.Name())) }()
-	if _, err := file.WriteString(script(s.tokens)); err != nil {
+	if _, err := file.WriteString(script(s.tokens, s.takes || s.ids, s.ids)); err != nil {
 		return load{}, errors.Join(err, file.Close())
 	}
 	if err := file.Close(); err != nil {

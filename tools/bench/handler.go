@@ -24,9 +24,10 @@ var handlerRuns = []struct {
 	{"gate", "^BenchmarkFloor$", 2_000_000},
 	{"gate", "^BenchmarkDurable$", 500_000},
 	{"policy", "^BenchmarkMatch$/^hit$/^routes=(10|1000)$", 10_000_000},
+	{"tell", "^BenchmarkScanner$/^(events|chat)$", 20_000},
 }
 
-// measureHandler runs the benchmarks of the gate and of its routes.
+// measureHandler runs the benchmarks of the gate, its routes and its scanner of costs.
 func measureHandler(ctx context.Context, b *bench) ([]row, error) {
 	output, hashes, err := runBenchmarks(ctx, b)
 	if err != nil {
@@ -52,6 +53,11 @@ func handlerRows(output string, in timeUnit) ([]row, error) {
 	one, four := nanos("Durable/accounts=100/limits=1"), nanos("Durable/accounts=100/limits=4")
 	oneActive, fourActive := nanos("Durable/accounts=10000/limits=1"), nanos("Durable/accounts=10000/limits=4")
 	fewRoutes, manyRoutes := nanos("Match/hit/routes=10"), nanos("Match/hit/routes=1000")
+	scanned := func(shape string) values {
+		nanos("Scanner/" + shape)
+		return valuesOf(results["BenchmarkScanner/"+shape+"-2"], func(r *parse.Benchmark) float64 { return 1024e3 / r.MBPerS })
+	}
+	events, documents := scanned("events"), scanned("chat")
 	allocations := valuesOf(results["BenchmarkMemory/accounts=10000-2"], func(r *parse.Benchmark) float64 { return float64(r.AllocsPerOp) })
 	return []row{
 		{what: "gate handler, 10^4 tokens, in memory", unit: asNanos, in: in, measured: few},
@@ -63,13 +69,15 @@ func handlerRows(output string, in timeUnit) ([]row, error) {
 		{what: "  four limits against one, added time", target: atMost(12), unit: asNanos, in: in, measured: differences(four, one)},
 		{what: "  10,000 active accounts, four limits against one", target: atMost(12), unit: asNanos, in: in, measured: differences(fourActive, oneActive)},
 		{what: "finding an endpoint, 1,000 routes against 10", target: atMost(1.5), unit: asRatio, measured: ratios(manyRoutes, fewRoutes)},
+		{what: "a KB of an answer in events, searched for its cost", target: atMost(1), unit: asNanos, in: in, measured: events},
+		{what: "  in a JSON document", unit: asNanos, in: in, measured: documents},
 	}, err
 }
 
 // runBenchmarks builds the benchmarks once and repeats all of them in turn,
 // and returns what they print, and H of each repetition.
 func runBenchmarks(ctx context.Context, b *bench) (output string, hashes values, err error) {
-	if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", b.dir, "./internal/gate", "./internal/policy").CombinedOutput(); err != nil {
+	if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", b.dir, "./internal/gate", "./internal/policy", "./internal/gate/tell").CombinedOutput(); err != nil {
 		return "", nil, fmt.Errorf("building the benchmarks: %w: %s", err, text)
 	}
 	var all bytes.Buffer
@@ -77,7 +85,7 @@ func runBenchmarks(ctx context.Context, b *bench) (output string, hashes values,
 		near := values{hashTime()}
 		for _, r := range handlerRuns {
 			if b.quick {
-				r.calls = 100_000
+				r.calls = min(r.calls, 100_000)
 			}
 			text, err := exec.CommandContext(ctx, filepath.Join(b.dir, r.in+".test"), "-test.run", "^$", "-test.bench", r.pattern, "-test.benchmem",
 				"-test.benchtime", strconv.Itoa(r.calls)+"x", "-test.cpu", "2").CombinedOutput()

@@ -78,6 +78,7 @@ var measurements = []measurement{
 	{"peers", measurePeers},
 	{"log", measureLog},
 	{"refusals", measureRefusals},
+	{"take", measureTake},
 	{"latency", measureLatency},
 	{"start", measureStart},
 	{scale, measureScale},

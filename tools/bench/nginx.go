@@ -69,13 +69,13 @@ func (b *bench) startNginx(ctx context.Context, upstream string) (*nginx, error)
 
 // createAccount creates an account with a key, in the form that gate.lua
 // describes, and returns the token.
-func (n *nginx) createAccount(account, plan string, limit int) (string, error) {
+func (n *nginx) createAccount(account, plan string, limit int64) (string, error) {
 	t, id, err := newKey()
 	if err != nil {
 		return "", err
 	}
 	hash := t.Hash()
-	if _, err := n.redis.Do("HSET", "account:"+account, "plan", plan, "convert", strconv.Itoa(limit)); err != nil {
+	if _, err := n.redis.Do("HSET", "account:"+account, "plan", plan, "convert", strconv.FormatInt(limit, 10)); err != nil {
 		return "", err
 	}
 	_, err = n.redis.Do("HSET", "token:"+string(hash[:]), "account", account, "key", id, "abilities", "convert")

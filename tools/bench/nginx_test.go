@@ -65,7 +65,7 @@ func TestNginx(t *testing.T) {
 	const limit, callers, calls = 100, 16, 20
 	tokens := map[int]string{0: "", limit: ""}
 	for limit := range tokens {
-		if tokens[limit], err = n.createAccount(fmt.Sprintf("limited_%d", limit), planExhausted, limit); err != nil {
+		if tokens[limit], err = n.createAccount(fmt.Sprintf("limited_%d", limit), planExhausted, int64(limit)); err != nil {
 			t.Fatal(err)
 		}
 	}

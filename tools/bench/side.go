@@ -16,6 +16,8 @@ type side struct {
 	tokens  []string // of the calls, in turn
 	refused bool     // the expected answers: all are refusals, or none is
 	inGo    bool     // a client in Go makes the calls, not wrk
+	takes   bool     // wrk takes the calls on the control listener
+	ids     bool     // it does, each with an id
 	also    []int    // further processes that work for the server
 	rounds  []measured
 }

@@ -41,6 +41,12 @@ type Account struct {
 	Disabled  bool      `json:"disabled" doc:"Whether the account's tokens are refused."`
 	Declared  bool      `json:"declared,omitempty" doc:"Whether the configuration file has the account. Then only the file changes its plan, label and disabled."`
 	CreatedAt time.Time `json:"created_at"`
+
+	BillingDay   int        `json:"billing_day,omitzero" doc:"The day on which the account's months begin. Not present for months of the calendar."`
+	PeriodStart  string     `json:"period_start,omitempty" doc:"The first day of the running month. Only with billing_day."`
+	PeriodEndsAt *time.Time `json:"period_ends_at,omitempty" doc:"When the running month ends. Only with billing_day."`
+	PlanUntil    *time.Time `json:"plan_until,omitempty" doc:"When the plan ends. Not present for a plan without an end."`
+	Then         string     `json:"then,omitempty" doc:"The plan that follows. Only with plan_until."`
 }
 
 // MaxLabel is how long the label of an account may be, in characters.
@@ -52,6 +58,10 @@ type AccountChange struct {
 	Plan     *string `json:"plan,omitempty" nullable:"true" doc:"The new plan. Default for a new account: free."`
 	Disabled *bool   `json:"disabled,omitempty" nullable:"true" doc:"Whether to refuse the account's tokens."`
 	Label    *string `json:"label,omitempty" nullable:"true" doc:"A text for people, at most 200 characters, none of them invisible."`
+
+	BillingDay *int               `json:"billing_day,omitempty" nullable:"true" minimum:"1" maximum:"31" doc:"The day on which the account's months begin; in a shorter month, its last day. What runs goes on until the first such day that is at least one day after today."`
+	PlanUntil  Change[*time.Time] `json:"plan_until,omitzero" nullable:"true" doc:"When the plan ends; null for never. A new plan has no end unless it is set with it."`
+	Then       *string            `json:"then,omitempty" nullable:"true" doc:"The plan that follows at plan_until. Default: free."`
 }
 
 // AccountLookup is the question which account a person means.
@@ -111,9 +121,10 @@ var (
 	}
 	PutAccount = Operation[AccountPut, Account]{
 		ID: "put-account", Method: http.MethodPut, Path: accountPath, Tag: "accounts",
-		Summary:     "Create or change an account",
-		Description: "Members that the body omits do not change, and neither do the counts of the day. The change applies to the next call of the account.",
-		Errors:      []int{http.StatusConflict},
+		Summary: "Create or change an account",
+		Description: "Members that the body omits do not change, and neither do counts. The change applies to the next call of the account. " +
+			"A change of billing_day ends no month early and grants nothing twice: the answer says when the running month ends.",
+		Errors: []int{http.StatusConflict},
 	}
 	DeleteAccount = Operation[OfAccount, None]{
 		ID: "delete-account", Method: http.MethodDelete, Path: accountPath, Tag: "accounts",

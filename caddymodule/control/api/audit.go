@@ -53,6 +53,7 @@ const (
 	LimitClear    = "limit.clear"
 	UsageReset    = "usage.reset"
 	UsageCredit   = "usage.credit"
+	UsageTopUp    = "usage.topup"
 	PortalCreate  = "portal.create" // a link that opens the web pages
 
 	// These change nothing at the gate: upstream reports them, see Note.

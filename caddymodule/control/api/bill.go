@@ -12,6 +12,9 @@ type UsageCount struct {
 	Label    string `json:"label" doc:"The account's label. Empty for a closed account."`
 	Plan     string `json:"plan" doc:"The account's plan now, or when it was closed."`
 	Closed   bool   `json:"closed" doc:"The account was closed. Another one can have the id, with rows of its own."`
+	Overage  int64  `json:"overage" doc:"How many of the calls were above a soft limit when they were made."`
+
+	PeriodStart string `json:"period_start" format:"date" doc:"The first day of the account's month that has the day."`
 }
 
 // UsageCounts is one page of the counts of a day or a month.

@@ -24,13 +24,14 @@ type AccountLine struct {
 // KeyLine is one line of an import of keys: a key whose token another system
 // made. The gate gets the hash of the token, never the token.
 type KeyLine struct {
-	Account   string     `json:"account" doc:"The account's id."`
-	Plan      *string    `json:"plan,omitempty" nullable:"true" doc:"The plan of an account that the gate does not know. An existing account keeps its plan. Without it, an unknown account is refused."`
-	Name      string     `json:"name,omitempty" doc:"1 to 64 characters in Unicode's form NFC, unique among the account's live keys. Default: imported, or imported 2 and so on."`
-	Abilities []string   `json:"abilities,omitzero" nullable:"true" doc:"What the key may do. Default: all abilities of the account's plan. An empty list is refused."`
-	ExpiresAt *time.Time `json:"expires_at,omitempty" nullable:"true" doc:"When the key expires. Default: never."`
-	SHA256    string     `json:"sha256" doc:"The SHA-256 of the token without its prefix, as 64 hexadecimal digits."`
-	Prefix    string     `json:"prefix,omitempty" doc:"What clients send before the token, without the | between them: for example the id of a row. Default: none."`
+	Account    string     `json:"account" doc:"The account's id."`
+	Plan       *string    `json:"plan,omitempty" nullable:"true" doc:"The plan of an account that the gate does not know. An existing account keeps its plan. Without it, an unknown account is refused."`
+	BillingDay *int       `json:"billing_day,omitempty" nullable:"true" minimum:"1" maximum:"31" doc:"The day on which the months of an account that the gate does not know begin. Default: 1."`
+	Name       string     `json:"name,omitempty" doc:"1 to 64 characters in Unicode's form NFC, unique among the account's live keys. Default: imported, or imported 2 and so on."`
+	Abilities  []string   `json:"abilities,omitzero" nullable:"true" doc:"What the key may do. Default: all abilities of the account's plan. An empty list is refused."`
+	ExpiresAt  *time.Time `json:"expires_at,omitempty" nullable:"true" doc:"When the key expires. Default: never."`
+	SHA256     string     `json:"sha256" doc:"The SHA-256 of the token without its prefix, as 64 hexadecimal digits."`
+	Prefix     string     `json:"prefix,omitempty" doc:"What clients send before the token, without the | between them: for example the id of a row. Default: none."`
 }
 
 // MaxPrefix is how long the prefix of an imported token may be, in bytes.

@@ -9,18 +9,18 @@ import (
 type Explanation struct {
 	Request ExplainedRequest `json:"request"`
 	// Account, Plan and Key are empty if the request has no token.
-	Account    string           `json:"account"`
-	Plan       string           `json:"plan"`
-	Key        string           `json:"key" doc:"The key's id; empty for a key with all abilities of the plan."`
-	Steps      []ExplainedStep  `json:"steps" nullable:"false" doc:"What the gate checks, in order, until one step refuses the request."`
-	Admitted   bool             `json:"admitted" doc:"Whether mode enforce passes the request to the service, or answers it as its own endpoint."`
-	Passes     bool             `json:"passes" doc:"The same in the mode of this gate: mode shadow passes most requests that are not admitted."`
-	Status     *int             `json:"status" doc:"The status of the refusal; null if the request is admitted: the service decides."`
-	Code       *string          `json:"code" doc:"The code of the refusal; null if the request is admitted."`
-	Message    string           `json:"message"`
-	RetryAfter *int64           `json:"retry_after" doc:"The seconds of the header Retry-After; null without one."`
-	Mode       string           `json:"mode" enum:"enforce,shadow" doc:"In mode shadow, all members except passes say what enforce would do."`
-	Limits     []ExplainedLimit `json:"limits" nullable:"false" doc:"The limits that cover the call."`
+	Account    string          `json:"account"`
+	Plan       string          `json:"plan"`
+	Key        string          `json:"key" doc:"The key's id; empty for a key with all abilities of the plan."`
+	Steps      []ExplainedStep `json:"steps" nullable:"false" doc:"What the gate checks, in order, until one step refuses the request."`
+	Admitted   bool            `json:"admitted" doc:"Whether mode enforce passes the request to the service, or answers it as its own endpoint."`
+	Passes     bool            `json:"passes" doc:"The same in the mode of this gate: mode shadow passes most requests that are not admitted."`
+	Status     *int            `json:"status" doc:"The status of the refusal; null if the request is admitted: the service decides."`
+	Code       *string         `json:"code" doc:"The code of the refusal; null if the request is admitted."`
+	Message    string          `json:"message"`
+	RetryAfter *int64          `json:"retry_after" doc:"The seconds of the header Retry-After; null without one."`
+	Mode       string          `json:"mode" enum:"enforce,shadow" doc:"In mode shadow, all members except passes say what enforce would do."`
+	Limits     []CallLimit     `json:"limits" nullable:"false" doc:"The limits that cover the call."`
 }
 
 // ExplainedRequest is the request in question.
@@ -36,15 +36,17 @@ type ExplainedStep struct {
 	Message string `json:"message"`
 }
 
-// ExplainedLimit is what is left of a limit.
-type ExplainedLimit struct {
+// CallLimit is a limit of a call, and what is left of it.
+type CallLimit struct {
 	Endpoint  string     `json:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
-	Period    string     `json:"period" enum:"second,minute,hour,day,month"`
-	Limit     int64      `json:"limit"`
+	Period    string     `json:"period" enum:"second,minute,hour,day,week,month,total,concurrent"`
+	Limit     int64      `json:"limit" doc:"The calls that are admitted, or included in a soft limit."`
+	Soft      *int64     `json:"soft,omitempty" doc:"From how many calls on a soft limit refuses."`
+	Calls     bool       `json:"calls,omitzero" doc:"Whether each call counts 1, whatever it costs."`
 	Of        string     `json:"of" enum:"account,key,address" doc:"Whose limit it is."`
 	Used      *int64     `json:"used" doc:"What is counted in this period; null for a pace."`
 	Remaining int64      `json:"remaining" doc:"What the limit still admits now."`
-	ResetsAt  *time.Time `json:"resets_at" doc:"When the period ends; null for a pace, which is refilled evenly."`
+	ResetsAt  *time.Time `json:"resets_at" doc:"When the period ends; null for a pace, which is refilled evenly, and for a total, which does not renew."`
 	Refuses   bool       `json:"refuses" doc:"Whether the limit refuses the call."`
 }
 

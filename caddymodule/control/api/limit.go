@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/contract"
@@ -14,23 +15,34 @@ const All = "all"
 // MaxLimit is the largest limit.
 const MaxLimit = contract.MaxLimit
 
-// The periods of the calendar. All others are paces.
+// Periods that are no paces.
 const (
 	Day   = "day"
+	Week  = "week"
 	Month = "month"
+	Total = "total"
+	// Concurrent is none: its limit bounds the calls that run at once.
+	Concurrent = contract.Concurrent
 )
 
-// Periods returns all periods, the shortest first.
+// Periods returns all periods, the shortest first, without Concurrent.
 func Periods() []string { return contract.Periods() }
 
-// IsPace tells whether a limit of this period is a pace: it is refilled all the
-// time and has no reset.
-func IsPace(period string) bool { return period != Day && period != Month }
+// IsQuota tells whether a limit of this period is a number of calls to use up. A
+// pace is refilled all the time, and Concurrent is of calls at once.
+func IsQuota(period string) bool {
+	return slices.Contains([]string{Day, Week, Month, Total}, period)
+}
 
-// Per returns a period with its article, such as "an hour".
+// Per returns a period in words, such as "an hour" and "in total".
 func Per(period string) string {
-	if period == "hour" {
+	switch period {
+	case "hour":
 		return "an hour"
+	case Total:
+		return "in total"
+	case Concurrent:
+		return "at once"
 	}
 	return "a " + period
 }
@@ -38,15 +50,25 @@ func Per(period string) string {
 // Limit bounds the cost of the calls to one endpoint, or to all.
 type Limit struct {
 	Endpoint string `json:"endpoint" minLength:"1" maxLength:"64" doc:"The endpoint's name, or all for all endpoints together."`
-	Period   string `json:"period" enum:"second,minute,hour,day,month" doc:"A day or a month of the calendar, or a pace: a token bucket that is refilled evenly over the period."`
+	Period   string `json:"period" enum:"second,minute,hour,day,week,month,total" doc:"A day, a week or a month, a total, which does not renew, or a pace: a token bucket that is refilled evenly over the period."`
 	Limit    int64  `json:"limit" minimum:"0" maximum:"1000000000000000" doc:"The calls that are admitted. A pace is at least 1."`
+}
+
+// PlanLimit is a limit of a plan.
+type PlanLimit struct {
+	Endpoint string `json:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
+	Period   string `json:"period" enum:"second,minute,hour,day,week,month,total,concurrent" doc:"As in overrides, or concurrent for calls at once."`
+	Limit    int64  `json:"limit" doc:"The calls that are admitted, or included in a soft limit."`
+
+	Soft  int64 `json:"soft,omitzero" doc:"From how many calls on a soft limit refuses: calls above limit pass, and are overage in bills."`
+	Calls bool  `json:"calls,omitzero" doc:"Whether each call counts 1, whatever it costs."`
 }
 
 // Override is a limit of one account that replaces the limit of its plan with
 // the same endpoint and period, or adds one. It opens no endpoint.
 type Override struct {
 	Endpoint  string     `json:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
-	Period    string     `json:"period" enum:"second,minute,hour,day,month"`
+	Period    string     `json:"period" enum:"second,minute,hour,day,week,month,total"`
 	Limit     *int64     `json:"limit" doc:"The calls that are admitted; null if unlimited."`
 	ExpiresAt *time.Time `json:"expires_at" doc:"When the override ends; null if never."`
 	Reason    string     `json:"reason" doc:"Why there is an override, for the operator."`
@@ -69,7 +91,7 @@ type OverrideRequest struct {
 type OfLimit struct {
 	OfAccount
 	Endpoint string `path:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
-	Period   string `path:"period" enum:"second,minute,hour,day,month" doc:"The limit's period."`
+	Period   string `path:"period" enum:"second,minute,hour,day,week,month,total" doc:"The limit's period."`
 }
 
 // OverridePut is a change of an override.

@@ -20,19 +20,28 @@ type Plans struct {
 type Plan struct {
 	Name       string            `json:"name"`
 	Limits     map[string]*int64 `json:"limits" doc:"Calls a day by endpoint; null without a limit of the day. An endpoint that is missing is not accessible."`
-	MoreLimits []Limit           `json:"more_limits" nullable:"false" doc:"The limits of other periods, and those of all endpoints together, in the order of the configuration."`
+	MoreLimits []PlanLimit       `json:"more_limits" nullable:"false" doc:"The limits of other periods, and those of all endpoints together, in the order of the configuration."`
 }
 
 // Endpoint is one metered endpoint of the API behind the gate.
 type Endpoint struct {
-	Name       string   `json:"name"`
-	Method     string   `json:"method" doc:"The method of its first route; * for all."`
-	Path       string   `json:"path" doc:"The path pattern of its first route, as Go's net/http.ServeMux writes it."`
-	Patterns   []string `json:"patterns" nullable:"false" doc:"All its routes: method and path pattern."`
-	Ability    string   `json:"ability" doc:"The ability that a token needs to call it."`
-	Cost       int64    `json:"cost" doc:"How much a call counts in each limit, unless cost_member says otherwise."`
-	CostHeader *string  `json:"cost_header" doc:"The header of the answer that tells the cost; null if nothing does. Then cost is what a call reserves."`
-	CostMember *string  `json:"cost_member" doc:"The member of the JSON body whose elements are the cost; null if cost is."`
+	Name       string      `json:"name"`
+	Method     string      `json:"method" doc:"The method of its first route; * for all."`
+	Path       string      `json:"path" doc:"The path pattern of its first route, as Go's net/http.ServeMux writes it."`
+	Patterns   []string    `json:"patterns" nullable:"false" doc:"All its routes: method and path pattern."`
+	JSONRPC    string      `json:"jsonrpc,omitempty" doc:"The JSON-RPC method, and for one tool its name, of the requests that it takes. Not present for all requests."`
+	Ability    string      `json:"ability" doc:"The ability that a token needs to call it."`
+	Cost       int64       `json:"cost" doc:"How much a call counts in each limit, unless cost_member says otherwise."`
+	CostAnswer *CostAnswer `json:"cost_answer,omitempty" doc:"What of the answer tells the cost. Then cost is what a call reserves. Not present if the cost is known before the call."`
+	Unit       string      `json:"unit,omitempty" doc:"What the cost counts, such as tokens. Not present for calls."`
+	CostMember *string     `json:"cost_member" doc:"The member of the JSON body whose elements are the cost; null if cost is."`
+}
+
+// CostAnswer is what of an answer tells the cost of a call.
+type CostAnswer struct {
+	Header  string   `json:"header,omitempty" doc:"A header or trailer with the cost."`
+	Members []string `json:"members,omitempty" nullable:"false" doc:"The members of the JSON body whose numbers add up to the cost, in place of a header."`
+	Bound   []string `json:"bound,omitempty" nullable:"false" doc:"The members of the request that bound what it can cost. A call reserves that; cost is what counts for a missing member."`
 }
 
 // Summary names the routes of the endpoint: the first one, and how many others

@@ -20,7 +20,7 @@ var (
 	ErrNoKey = apierror.New(http.StatusNotFound, "not_found", "The account has no such key.")
 
 	// ErrInvalidPeriod is for a period that a limit cannot have.
-	ErrInvalidPeriod = apierror.New(http.StatusBadRequest, "invalid_period", "The period is second, minute, hour, day or month.")
+	ErrInvalidPeriod = apierror.New(http.StatusBadRequest, "invalid_period", "The period is second, minute, hour, day, week, month or total.")
 
 	// ErrInvalidReason is for a reason that the gate does not accept.
 	ErrInvalidReason = apierror.New(http.StatusBadRequest, "invalid_reason",

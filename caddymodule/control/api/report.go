@@ -46,17 +46,17 @@ type BusyAccount struct {
 	Calls   int64  `json:"calls" doc:"The calls by their cost."`
 }
 
-// NearestLimit is a limit of a day or a month and what an account used of it.
+// NearestLimit is a quota and what an account used of it.
 type NearestLimit struct {
-	Account   string    `json:"account" doc:"The account's id."`
-	Label     string    `json:"label" doc:"The account's label."`
-	Plan      string    `json:"plan" doc:"The account's plan."`
-	Endpoint  string    `json:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
-	Period    string    `json:"period" enum:"day,month" doc:"The limit's period."`
-	Limit     int64     `json:"limit" doc:"The calls that are admitted."`
-	Used      int64     `json:"used" doc:"The calls of the period, by their cost."`
-	Remaining int64     `json:"remaining" doc:"The calls left in the period."`
-	ResetsAt  time.Time `json:"resets_at" doc:"When the period ends."`
+	Account   string     `json:"account" doc:"The account's id."`
+	Label     string     `json:"label" doc:"The account's label."`
+	Plan      string     `json:"plan" doc:"The account's plan."`
+	Endpoint  string     `json:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
+	Period    string     `json:"period" enum:"day,week,month,total" doc:"The limit's period."`
+	Limit     int64      `json:"limit" doc:"The calls that are admitted."`
+	Used      int64      `json:"used" doc:"The calls of the period, by their cost."`
+	Remaining int64      `json:"remaining" doc:"The calls left in the period."`
+	ResetsAt  *time.Time `json:"resets_at" doc:"When the period ends; null for a total."`
 }
 
 // TopQuery asks for the busiest accounts.

@@ -19,6 +19,8 @@ type (
 	// UsageLimit is what was used of a limit. A pace has no Used, Remaining
 	// and ResetsAt.
 	UsageLimit = contract.UsageLimit
+	// TopUpLeft is what is left of a top-up.
+	TopUpLeft = contract.TopUpLeft
 	// UsageKey is what was used of the own limits of a key.
 	UsageKey = contract.UsageKey
 	// UsageKeyLimit is what was used of an own limit of a key.

@@ -105,8 +105,10 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 			link.URL, _, _ = strings.Cut(link.URL, "?") // each is another one
 			return link, err
 		},
-		"TopUsage": func() (any, error) { return c.TopUsage(ctx, 3, 3) },
-		"Summary":  func() (any, error) { return c.Summary(ctx) },
+		"Take not_found":       func() (any, error) { return c.Take(ctx, api.Taking{Account: "acc_1", Endpoint: "convert"}) },
+		"SettleCall not_found": func() (any, error) { return nil, c.SettleCall(ctx, "call_x", 0) },
+		"TopUsage":             func() (any, error) { return c.TopUsage(ctx, 3, 3) },
+		"Summary":              func() (any, error) { return c.Summary(ctx) },
 		"Explain not_found": func() (any, error) {
 			return c.Explain(ctx, api.Question{Method: "GET", Target: "/", Account: "acc_2"})
 		},

@@ -52,6 +52,11 @@ func (c *Client) Credit(ctx context.Context, account string, credit api.CreditRe
 	return call(ctx, c, api.CreditUsage, api.CreditCreation{OfAccount: of(account), Body: credit})
 }
 
+// TopUp adds calls to a total of an account.
+func (c *Client) TopUp(ctx context.Context, account string, t api.TopUpRequest) (api.TopUp, error) {
+	return call(ctx, c, api.TopUpUsage, api.TopUpCreation{OfAccount: of(account), Body: t})
+}
+
 // Summary returns what all accounts called and what was refused.
 func (c *Client) Summary(ctx context.Context) (api.Summary, error) {
 	return call(ctx, c, api.ShowSummary, api.None{})

@@ -51,7 +51,7 @@ func text(v reflect.Value) string {
 }
 
 // isComplete tells whether an answer has what a gate of each version sends: the
-// first member, the token, and in a page its list. Another server can answer with
+// first member, the token, in a page its list, and the code of a refused call. Another server can answer with
 // JSON too, some with what they were sent.
 func isComplete(out reflect.Value) bool {
 	if document, is := out.Interface().(json.RawMessage); is {
@@ -63,6 +63,9 @@ func isComplete(out reflect.Value) bool {
 			continue
 		}
 		of := out.FieldByIndex(field.Index)
+		if first && of.Kind() == reflect.Bool && of.IsZero() {
+			of = out.FieldByName("Code")
+		}
 		isOwn := of.Kind() == reflect.Struct && of.Type() != reflect.TypeFor[time.Time]()
 		if (first || field.Name == "Token") && of.IsZero() || isOwn && !isComplete(of) {
 			return false

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strconv"
 
@@ -16,7 +17,8 @@ import (
 )
 
 func (t *Tool) setAccount() *cobra.Command {
-	var plan, label string
+	var plan, label, until, then string
+	var billingDay int
 	var disabled, create, known bool
 	c := &cobra.Command{
 		Use: "set <account>", SuggestFor: []string{"create", "add", "new", "change", "update", "set-plan", "enable", "disable"}, Short: "Creates or changes an account", Args: misuse.Arguments(1),
@@ -24,15 +26,21 @@ func (t *Tool) setAccount() *cobra.Command {
 		Long: "Creates an account, or changes only what the flags set. A new account is on plan free and enabled. " +
 			"The command refuses to create an account with an id such as upstream makes, acc_ and 20 letters or digits, because that is probably a typing error. " +
 			"With --create, <account> is an id and no label, and the command creates any account. " +
-			"The change applies to the account's next call; today's counts do not change. --disabled=false enables it again.",
-		Example: "caddy tollgate account set acc_1 --plan starter",
+			"The change applies to the account's next call; counts do not change. --disabled=false enables it again. " +
+			"--until is the last day of the plan, in the gate's time zone, or the time at which it ends; a new plan without it has no end. " +
+			"After --billing-day, the running month goes on until the first such day that is at least one day after today.",
+		Example: "caddy tollgate account set acc_1 --plan starter\n  caddy tollgate account set acc_1 --plan pro --until 2026-12-31 --then free --billing-day 15",
 	}
 	c.Flags().StringVar(&plan, "plan", "", "The new plan")
 	c.Flags().BoolVar(&disabled, "disabled", false, "Refuse the account's tokens")
+	c.Flags().StringVar(&until, "until", "", "The last day of the plan, for example 2026-12-31, or a time in RFC 3339")
+	c.Flags().StringVar(&then, "then", "", "The plan that follows (default: free)")
+	c.Flags().IntVar(&billingDay, "billing-day", 1, "The day, 1 to 31, on which the account's months begin")
 	c.Flags().StringVar(&label, "label", "", "A text for people, such as an e-mail address; empty removes it")
 	c.Flags().BoolVar(&create, "create", false, "Take <account> for an id, and create the account if there is none")
 	t.CompleteFlag(c, "plan", plans)
-	c.MarkFlagsOneRequired("plan", "disabled", "label")
+	t.CompleteFlag(c, "then", plans)
+	c.MarkFlagsOneRequired("plan", "disabled", "label", "until", "billing-day")
 	c.RunE = Query(t, func(ctx context.Context, gate *client.Client, args []string) (account api.Account, err error) {
 		var id string
 		if id, known, err = Resolve(ctx, gate, args[0], create); err != nil {
@@ -50,6 +58,19 @@ func (t *Tool) setAccount() *cobra.Command {
 		}
 		if c.Flags().Changed("label") {
 			change.Label = &label
+		}
+		if c.Flags().Changed("until") {
+			end, err := ParseUntil(ctx, gate, until)
+			if err != nil {
+				return account, err
+			}
+			change.PlanUntil = api.To(&end)
+		}
+		if c.Flags().Changed("then") {
+			change.Then = &then
+		}
+		if c.Flags().Changed("billing-day") {
+			change.BillingDay = &billingDay
 		}
 		account, err = gate.PutAccount(ctx, id, change)
 		return account, UnknownPlan(ctx, gate, plan, err)
@@ -169,6 +190,13 @@ func showAccounts(table io.Writer, accounts []api.Account) {
 		if a.Declared {
 			state += ", declared"
 		}
-		Row(table, a.Account, a.Plan, state, Moment(a.CreatedAt), cmp.Or(a.Label, None))
+		plan := a.Plan
+		if a.PlanUntil != nil {
+			plan += " until " + terminal.Time(*a.PlanUntil) + ", then " + a.Then
+		}
+		if a.PeriodEndsAt != nil {
+			state += fmt.Sprintf(", months from day %d, this one ends %s", a.BillingDay, terminal.Time(*a.PeriodEndsAt))
+		}
+		Row(table, a.Account, plan, state, Moment(a.CreatedAt), cmp.Or(a.Label, None))
 	}
 }

@@ -114,8 +114,8 @@ func Endpoints(ctx context.Context, gate *client.Client, _ []string, _ string) (
 	return words, err
 }
 
-// limited offers what a limit can be of.
-func limited(ctx context.Context, gate *client.Client, args []string, typed string) ([]cobra.Completion, error) {
+// Limited offers what a limit can be of.
+func Limited(ctx context.Context, gate *client.Client, args []string, typed string) ([]cobra.Completion, error) {
 	words, err := Endpoints(ctx, gate, args, typed)
 	return append(words, cobra.CompletionWithDesc(api.All, "all endpoints together")), err
 }

@@ -27,7 +27,7 @@ func (t *Tool) setLimit() *cobra.Command {
 	var period, until, reason string
 	c := &cobra.Command{
 		Use: "set <account> <endpoint>|all <number>|unlimited", SuggestFor: []string{"create", "add"}, Short: "Overrides a limit of the account's plan, or adds one", Args: misuse.Arguments(3),
-		ValidArgsFunction: t.Complete(Accounts, limited),
+		ValidArgsFunction: t.Complete(Accounts, Limited),
 		Long: "Replaces the limit that the account's plan has for that endpoint and period, or adds one; all is the limit of all endpoints together. " +
 			"It applies to the account's next call. It gives no access to an endpoint that the plan does not list. " +
 			"--until is the last day of the override, in the gate's time zone, or the time at which it ends.",
@@ -46,7 +46,7 @@ func (t *Tool) setLimit() *cobra.Command {
 			request.Limit = &calls
 		}
 		if c.Flags().Changed("until") {
-			end, err := parseUntil(ctx, gate, until)
+			end, err := ParseUntil(ctx, gate, until)
 			if err != nil {
 				return api.Override{}, err
 			}
@@ -56,7 +56,7 @@ func (t *Tool) setLimit() *cobra.Command {
 		if err != nil {
 			return api.Override{}, err
 		}
-		return gate.SetLimit(ctx, account, orAll(args[1]), period, request)
+		return gate.SetLimit(ctx, account, OrAll(args[1]), period, request)
 	}, func(table io.Writer, o api.Override) { showOverrides(table, []api.Override{o}) })
 	return c
 }
@@ -76,9 +76,9 @@ func (t *Tool) clearLimit() *cobra.Command {
 	var period string
 	c := &cobra.Command{
 		Use: "clear <account> <endpoint>|all", SuggestFor: []string{"delete", "remove", "rm", "reset"}, Short: "Removes an override, so that the limit of the plan applies", Args: misuse.Arguments(2),
-		ValidArgsFunction: t.Complete(Accounts, limited),
+		ValidArgsFunction: t.Complete(Accounts, Limited),
 		RunE: Perform(t, OfAccount(func(ctx context.Context, gate *client.Client, args []string) (string, error) {
-			endpoint := orAll(args[1])
+			endpoint := OrAll(args[1])
 			return fmt.Sprintf("Removed the override of %s for each %s of %s.", Plain(endpoint), Plain(period), Plain(args[0])),
 				gate.ClearLimit(ctx, args[0], endpoint, period)
 		})),
@@ -87,8 +87,8 @@ func (t *Tool) clearLimit() *cobra.Command {
 	return c
 }
 
-// orAll returns the name of an endpoint, or all for the * of a Caddyfile.
-func orAll(endpoint string) string {
+// OrAll returns the name of an endpoint, or all for the * of a Caddyfile.
+func OrAll(endpoint string) string {
 	if endpoint == "*" {
 		return api.All
 	}
@@ -96,7 +96,7 @@ func orAll(endpoint string) string {
 }
 
 func addPeriod(c *cobra.Command, period *string) {
-	AddChoice(c, period, "period", defaultPeriod, "second, minute, hour, day or month", api.Periods()...)
+	AddChoice(c, period, "period", defaultPeriod, "second, minute, hour, day, week, month or total", api.Periods()...)
 }
 
 // ParseCalls reads a number of calls of an argument or a flag. The gate checks
@@ -109,9 +109,9 @@ func ParseCalls(name, text, or string) (int64, error) {
 	return int64(calls), nil
 }
 
-// parseUntil reads the last day of an override, in the zone of the gate, or
+// ParseUntil reads the last day of an override, in the zone of the gate, or
 // the time of its end.
-func parseUntil(ctx context.Context, gate *client.Client, text string) (time.Time, error) {
+func ParseUntil(ctx context.Context, gate *client.Client, text string) (time.Time, error) {
 	if end, err := time.Parse(time.RFC3339, text); err == nil {
 		return end, nil
 	}
@@ -155,7 +155,7 @@ func parseLimits(texts []string) (limits []api.Limit, err error) {
 		if !slices.Contains(api.Periods(), words[2]) {
 			return nil, misuse.Errorf("invalid period %q of --limit: allowed: %s", words[2], strings.Join(api.Periods(), ", "))
 		}
-		limits = append(limits, api.Limit{Endpoint: orAll(words[0]), Limit: calls, Period: words[2]})
+		limits = append(limits, api.Limit{Endpoint: OrAll(words[0]), Limit: calls, Period: words[2]})
 	}
 	return limits, nil
 }

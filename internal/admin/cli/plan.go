@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,10 +43,14 @@ func showPlans(table io.Writer, plans api.Plans) {
 		switch {
 		case e.CostMember != nil:
 			cost = "elements of " + *e.CostMember
-		case e.CostHeader != nil:
-			cost = "told by " + *e.CostHeader + ", " + cost + " reserved"
+		case e.CostAnswer != nil:
+			reserved := cost + " reserved"
+			if e.CostAnswer.Bound != nil {
+				reserved = "reserved by " + strings.Join(e.CostAnswer.Bound, ", ") + " or " + cost
+			}
+			cost = "told by " + e.CostAnswer.Header + strings.Join(e.CostAnswer.Members, " + ") + ", " + reserved
 		}
-		Row(table, e.Name, e.Method+" "+e.Path, e.Ability, cost)
+		Row(table, e.Name, strings.TrimSuffix(e.Method+" "+e.Path+" "+e.JSONRPC, " "), e.Ability, cost)
 		for _, pattern := range e.Patterns[min(1, len(e.Patterns)):] {
 			Row(table, "", pattern, "", "")
 		}
@@ -57,7 +62,11 @@ func showPlans(table io.Writer, plans api.Plans) {
 func showMoreLimits(table io.Writer, plan api.Plan, endpoint string) {
 	for _, l := range plan.MoreLimits {
 		if l.Endpoint == endpoint {
-			Row(table, plan.Name, endpoint, Limit(&l.Limit), l.Period)
+			var soft *int64
+			if l.Soft > 0 {
+				soft = &l.Soft
+			}
+			Row(table, plan.Name, endpoint, Limit(&l.Limit), Period(l.Period, l.Calls, soft))
 		}
 	}
 }

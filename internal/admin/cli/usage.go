@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +43,7 @@ func showUsage(table io.Writer, d api.UsageDocument) {
 	for _, e := range d.Endpoints {
 		Row(table, e.Endpoint, defaultPeriod, strconv.FormatInt(e.Used, 10), Limit(e.Limit), Limit(e.Remaining), terminal.Time(d.ResetsAt))
 		for _, l := range e.Limits {
-			if l.Period != defaultPeriod {
+			if l.Period != defaultPeriod || l.Calls {
 				Row(table, append([]string{e.Endpoint}, used(l)...)...)
 			}
 		}
@@ -70,10 +71,34 @@ func showUsage(table io.Writer, d api.UsageDocument) {
 
 // used formats what was used of a limit. A pace counts nothing.
 func used(l api.UsageLimit) []string {
-	if l.Used == nil || l.Remaining == nil || l.ResetsAt == nil {
-		return []string{l.Period, None, Limit(&l.Limit), None, None}
+	if l.Used == nil || l.Remaining == nil {
+		return []string{Period(l.Period, l.Calls, l.Soft), None, Limit(&l.Limit), None, None}
 	}
-	return []string{l.Period, Limit(l.Used), Limit(&l.Limit), Limit(l.Remaining), terminal.Time(*l.ResetsAt)}
+	resets := None
+	if l.Period != api.Concurrent {
+		resets = Resets(l.ResetsAt)
+	}
+	return []string{Period(l.Period, l.Calls, l.Soft), Limit(l.Used), Limit(&l.Limit), Limit(l.Remaining), resets}
+}
+
+// Period formats the period and the kind of a limit, as in a Caddyfile. soft is nil
+// or the ceiling of a soft limit.
+func Period(period string, calls bool, soft *int64) string {
+	if calls && period != api.Concurrent {
+		period += " calls"
+	}
+	if soft != nil {
+		period += " soft " + strconv.FormatInt(*soft, 10)
+	}
+	return period
+}
+
+// Resets formats when a period ends; nil is a total, which does not renew.
+func Resets(at *time.Time) string {
+	if at == nil {
+		return "never"
+	}
+	return terminal.Time(*at)
 }
 
 // showCredits shows what was given back today, if anything was.

@@ -26,6 +26,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
 	"github.com/caddy-tollgate/tollgate/internal/feature/portal"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
+	"github.com/caddy-tollgate/tollgate/internal/gate/outcome"
+	"github.com/caddy-tollgate/tollgate/internal/login"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/badgerstore"
@@ -253,6 +255,9 @@ func (*Gate) Watched() (webhook, backup bool) { return true, true }
 // IntrospectionSecret opens introspection. It is Secret.
 func (*Gate) IntrospectionSecret() string { return Secret }
 
+// TakeSecret opens taking of calls. It is Secret.
+func (*Gate) TakeSecret() string { return Secret }
+
 // Opened returns the store, whether or not Break was called.
 func (g *Gate) Opened() *storetest.Store { return g.opened }
 
@@ -263,7 +268,7 @@ func (g *Gate) Book() (*book.Book, error) {
 	if g.down != nil {
 		return nil, g.down
 	}
-	return g.opened.Renamed(g.policy.Names), nil
+	return g.opened.Renamed(g.policy.Names).WithClock(g.Now), nil
 }
 
 // Now returns the time on the clock.
@@ -311,9 +316,22 @@ func (*Gate) FlushReports(context.Context) error { return nil }
 func (g *Gate) Options() gate.Options {
 	p := g.Policy()
 	return gate.Options{
-		Reservations: gate.NewReservations(), Policy: p, Store: func() (gate.Store, error) { return g.opened.Renamed(p.Names), nil }, Now: g.Now, Since: time.Since,
+		Reservations: gate.NewReservations(), Policy: p, Now: g.Now, Since: time.Since,
+		Store: func() (gate.Store, error) {
+			b, err := g.Book()
+			return b, err
+		},
+		Server: quiet{}, Reporter: quiet{}, Guesses: login.NewGuesses(), Logger: zap.NewNop(),
 	}
 }
+
+// quiet counts and reports nothing.
+type quiet struct{ gate.Server }
+
+func (quiet) Count(*policy.Endpoint, outcome.Call)                            {}
+func (quiet) Decided(time.Duration)                                           {}
+func (quiet) Refused(_ string, _ *policy.Endpoint, _ string, _ store.NoGrant) {}
+func (quiet) Reached(store.Quota)                                             {}
 
 // InProcess returns the control API, which needs no secret.
 func (g *Gate) InProcess() http.Handler {

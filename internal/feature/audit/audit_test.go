@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/feature"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
@@ -28,6 +29,9 @@ func TestAudit(t *testing.T) {
 	t.Parallel()
 	gate := controltest.New(t)
 	gate.AcceptForeign(t)
+	config := controltest.Config()
+	config.ForeignKeys, config.Plans[2].MoreLimits = true, []policy.LimitConfig{{Endpoint: "convert", Period: "total", Limit: 50}}
+	gate.Configure(t, config)
 	handler := feature.Handler(gate, slog.New(slog.DiscardHandler))
 	c, ctx := client.InProcess(handler), t.Context()
 	var tokens []string
@@ -64,6 +68,10 @@ func TestAudit(t *testing.T) {
 		_, err = c.Credit(ctx, "acc_1", api.CreditRequest{Endpoint: "convert", Calls: 2, Reason: "outage", ID: "credit_1"})
 		check(err)
 	}
+	for range 2 {
+		_, err = c.TopUp(ctx, "acc_1", api.TopUpRequest{Endpoint: "convert", Calls: 3, ID: "invoice_1"})
+		check(err)
+	}
 	check(c.ResetUsage(ctx, "acc_1", "convert", "gift"))
 	link, err := c.Portal(ctx, "acc_1")
 	check(err)
@@ -95,7 +103,7 @@ func TestAudit(t *testing.T) {
 		t.Errorf("the newest first (-want +got):\n%s", diff)
 	}
 	// A login is not a change.
-	const actions = "account.create account.set key.create key.set key.rotate key.revoke login.end limit.set limit.clear usage.credit usage.reset portal.create operator.grant account.delete account.create key.create"
+	const actions = "account.create account.set key.create key.set key.rotate key.revoke login.end limit.set limit.clear usage.credit usage.topup usage.reset portal.create operator.grant account.delete account.create key.create"
 	if strings.Join(got, " ") != actions {
 		t.Fatalf("got %v, want %s", got, actions)
 	}
@@ -115,10 +123,11 @@ func TestAudit(t *testing.T) {
 	}
 	for i, want := range map[int]string{
 		9:  `{"id":"credit_1","account":"acc_1","endpoint":"convert","day":"2126-11-20","calls":2,"called":12,"credited":2,"reason":"outage"}`,
-		10: `{"account":"acc_1","endpoint":"convert","day":"2126-11-20","calls":10,"called":12,"credited":10,"reason":"gift"}`,
-		11: `null`,
+		10: `{"id":"invoice_1","account":"acc_1","endpoint":"convert","calls":3}`,
+		11: `{"account":"acc_1","endpoint":"convert","day":"2126-11-20","calls":10,"called":12,"credited":10,"reason":"gift"}`,
 		12: `null`,
-		13: `{"month":"2126-11","usage":[{"endpoint":"convert","calls":12,"credited":12}]}`,
+		13: `null`,
+		14: `{"month":"2126-11","usage":[{"endpoint":"convert","calls":12,"credited":12}]}`,
 	} {
 		if got := string(log[i].After); got != want {
 			t.Errorf("%s: got after %s, want %s", log[i].Action, got, want)
@@ -158,7 +167,7 @@ func checkOperations(t *testing.T, handler http.Handler, seen []string) {
 	actions := map[string]string{
 		"put-account": "account.set", "delete-account": "account.delete", "create-key": "key.create", "change-key": "key.set",
 		"revoke-key": "key.revoke", "rotate-key": "key.rotate", "end-logins": "login.end", "put-limit": "limit.set",
-		"delete-limit": "limit.clear", "reset-usage": "usage.reset", "credit-usage": "usage.credit",
+		"delete-limit": "limit.clear", "reset-usage": "usage.reset", "credit-usage": "usage.credit", "top-up-usage": "usage.topup",
 		"import-accounts": "account.create", "import-keys": "key.create",
 		"create-portal-link": "portal.create", "add-note": "operator.grant",
 	}
@@ -174,7 +183,7 @@ func checkOperations(t *testing.T, handler http.Handler, seen []string) {
 	}
 	for path, operations := range document.Paths {
 		for method, operation := range operations {
-			if method == "get" || slices.Contains([]string{"introspect", "look-up-account", "find-key"}, operation.OperationID) { // they change nothing
+			if method == "get" || slices.Contains([]string{"introspect", "take", "settle-call", "look-up-account", "find-key"}, operation.OperationID) { // they change nothing, or count calls
 				continue
 			}
 			if action := actions[operation.OperationID]; !strings.Contains(" "+strings.Join(seen, " ")+" ", " "+action+" ") {

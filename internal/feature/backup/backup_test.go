@@ -364,7 +364,7 @@ func TestRefusedContent(t *testing.T) {
 		"two values":        {[]string{first, row + row, "end"}, "after top-level value"},
 		"an invalid hash":   {[]string{first, `{"account":{"id":"a","plan":"free","keys":[{"id":"k","hash":"00"}]}}`, "end"}, "64 hexadecimal digits"},
 		"no key":            {[]string{first, `{"account":{"id":"a","plan":"free","keys":[null]}}`, "end"}, "unknown kind of data"},
-		"an unknown period": {[]string{first, `{"account":{"id":"a","overrides":[{"endpoint":"x","period":"week","limit":1}]}}`, "end"}, `unknown period "week"`},
+		"an unknown period": {[]string{first, `{"account":{"id":"a","overrides":[{"endpoint":"x","period":"fortnight","limit":1}]}}`, "end"}, `unknown period "fortnight"`},
 		"an unknown row":    {[]string{first, `{"row":{"account":"a","key":"x","value":1}}`, "end"}, "unknown kind of data"},
 		"an invalid day":    {[]string{first, `{"count":{"account":"a","day":"2026-02-30","endpoint":"x","used":1}}`, "end"}, `"2026-02-30" is not a date`},
 		"a negative limit":  {[]string{first, `{"account":{"id":"a","overrides":[{"endpoint":"x","period":"day","limit":-1}]}}`, "end"}, `row 1: account a: a value is damaged: a limit of "x"`},

@@ -30,7 +30,7 @@ func listCounts(ctx context.Context, with *admin.Session, in *api.CountsQuery) (
 		for _, b := range bills {
 			page.Counts = append(page.Counts, api.UsageCount{
 				Day: b.Day.String(), Account: b.Account, Label: b.Label, Plan: b.Plan, Closed: b.Closed,
-				Endpoint: b.Endpoint, Calls: b.Calls, Credited: b.Credited,
+				Endpoint: b.Endpoint, Calls: b.Calls, Credited: b.Credited, Overage: b.Overage, PeriodStart: b.Period.String(),
 			})
 			size += rowSize + len(b.Account) + len(b.Label) + len(b.Plan) + len(b.Endpoint)
 		}

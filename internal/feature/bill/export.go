@@ -35,6 +35,8 @@ func exportCommand(t *cli.Tool) *cobra.Command {
 		Use: "export --month <month>", Short: "Exports what all accounts called in a month, for billing", Args: misuse.Arguments(0),
 		Long: "Writes one row for each account, day and endpoint with calls, account by account. Calls are counted by their cost. " +
 			"Credited is how many of them were given back by usage credit and usage reset: the audit log says by whom and why. " +
+			"Overage is how many were above a soft limit when they were made. Period_start is the first day of the account's month: " +
+			"for months from another day than the 1st, export two months and group the rows by it. " +
 			"Closed accounts are among the rows, also several of one id. " +
 			"Days are those of the gate's time zone. The rows of today are not final. A month that has not begun is refused.",
 		Example: "caddy tollgate usage export --month 2026-11 --output 2026-11.csv",
@@ -148,12 +150,12 @@ func write(c *cobra.Command, path string, do func(context.Context, io.Writer) er
 
 func writeCSV(w io.Writer, rows iter.Seq2[api.UsageCount, error]) error {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"day", "account", "endpoint", "calls", "credited", "label", "plan", "closed"}) // Error returns the error
+	_ = out.Write([]string{"day", "account", "endpoint", "calls", "credited", "label", "plan", "closed", "overage", "period_start"}) // Error returns the error
 	for r, err := range rows {
 		if err == nil {
 			err = out.Write([]string{
 				r.Day, r.Account, r.Endpoint, strconv.FormatInt(r.Calls, 10), strconv.FormatInt(r.Credited, 10),
-				noFormula(r.Label), r.Plan, strconv.FormatBool(r.Closed),
+				noFormula(r.Label), r.Plan, strconv.FormatBool(r.Closed), strconv.FormatInt(r.Overage, 10), r.PeriodStart,
 			})
 		}
 		if err != nil {

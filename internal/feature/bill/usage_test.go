@@ -195,8 +195,8 @@ func TestCountsOfAll(t *testing.T) {
 	}
 	page := g.Must(t, http.StatusOK, "GET", "/tollgate/usage/counts?day=2126-11-20", "")
 	want := []any{
-		map[string]any{"day": "2126-11-20", "account": "acc_1", "endpoint": "convert", "calls": 3.0, "credited": 0.0, "label": "", "plan": "starter", "closed": true},
-		map[string]any{"day": "2126-11-20", "account": "acc_1", "endpoint": "convert", "calls": 1.0, "credited": 0.0, "label": "", "plan": "business", "closed": false},
+		map[string]any{"day": "2126-11-20", "account": "acc_1", "endpoint": "convert", "calls": 3.0, "credited": 0.0, "label": "", "plan": "starter", "closed": true, "overage": 0.0, "period_start": "2126-11-01"},
+		map[string]any{"day": "2126-11-20", "account": "acc_1", "endpoint": "convert", "calls": 1.0, "credited": 0.0, "label": "", "plan": "business", "closed": false, "overage": 0.0, "period_start": "2126-11-01"},
 	}
 	if diff := cmp.Diff(want, page["counts"]); diff != "" || page["next"] != nil {
 		t.Errorf("got %v (-want +got):\n%s", page, diff)

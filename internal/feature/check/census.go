@@ -25,7 +25,7 @@ func Census(ctx context.Context, p *policy.Policy, b *book.Book, now time.Time) 
 	first, _ := today.Month()
 	return c, book.EachPage(ctx, b.Engine, true, func(accounts []*book.Account, ids []string) error {
 		for _, a := range accounts {
-			c.Plans[a.Plan]++
+			c.Plans[a.Terms.Plan(a.Plan, now)]++
 			for _, k := range a.Keys {
 				if k.Kind != token.Key || !k.Live(now) {
 					continue

@@ -41,6 +41,9 @@ func TestCensus(t *testing.T) {
 		id := fmt.Sprintf("acc_%03d", i)
 		err := s.ChangeOne(t.Context(), now, id, func(a *book.Account) error {
 			a.Exists, a.Plan = true, []string{"starter", "gone"}[i%2]
+			if i == 7 { // its plan has ended
+				a.Plan, a.PlanUntil, a.Then = "starter", now, "gone"
+			}
 			if i >= 5 {
 				return nil
 			}

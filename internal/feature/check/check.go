@@ -58,7 +58,10 @@ func Doubts(p *policy.Policy) (findings []string) {
 	check := func(of string, plan *policy.Plan, l store.Limit, line string) {
 		var calls []string
 		for _, e := range p.Endpoints {
-			if l.Max > 0 && l.Max < e.Cost && plan.Lists(e) && e.Covered(l) {
+			if e.Answer != nil && e.Answer.Bound != nil {
+				continue // it depends on the request
+			}
+			if l.Max > 0 && l.Max < l.Weight(e.Cost) && l.Period != store.Total && plan.Lists(e) && e.Covered(l) {
 				calls = append(calls, fmt.Sprintf("%s (%s %d)", e.Name, e.Takes(), e.Cost))
 			}
 		}

@@ -97,7 +97,7 @@ func TestDoubts(t *testing.T) {
 		Guard: []string{"/api/"},
 		Endpoints: []policy.EndpointConfig{
 			{Name: "batch", Patterns: []string{"GET /api/batch"}, Cost: 100},
-			{Name: "chat", Patterns: []string{"GET /api/chat"}, CostHeader: "X-Tokens", CostReserve: 4096},
+			{Name: "chat", Patterns: []string{"GET /api/chat"}, CostAnswer: &policy.CostAnswerConfig{Header: "X-Tokens", Reserve: 4096}},
 			{Name: "small", Patterns: []string{"GET /api/small"}},
 		},
 		Plans: []policy.PlanConfig{

@@ -50,9 +50,9 @@ Compares a configuration with all accounts of the running gate, and prints a
 line for each plan that accounts have, ability that live keys have, endpoint
 with counts of this month and time zone of the counts that the configuration
 does not have; also for each limit of a plan that no call can meet, each rewrite
-behind the gate, a gate that gets no requests, and a control API on all
-interfaces. The line says what to do. The gate logs the same lines as warnings
-when it loads a configuration.
+behind the gate, a gate that gets no requests, a control API on all interfaces,
+and an identity of client certificates that no site verifies. The line says what to do.
+The gate logs the same lines as warnings when it loads a configuration.
 
 Exits with status 1 if there is such a line or if the configuration is invalid.`,
 		Example: "caddy tollgate check --config /etc/caddy/Caddyfile && caddy reload --config /etc/caddy/Caddyfile",

@@ -187,7 +187,7 @@ func (d *Declaration) edit(ctx context.Context, with *admin.Session, a *book.Acc
 	want := d.accounts[a.ID]
 	switch {
 	case want != nil:
-		with.DeclareAccount(ctx, a, api.AccountChange{Plan: &want.Plan, Label: &want.Label, Disabled: &want.Disabled}, true)
+		with.DeclareAccount(ctx, a, api.AccountChange{Plan: &want.Plan, Label: &want.Label, Disabled: &want.Disabled, BillingDay: &want.BillingDay}, true)
 	case a.Exists:
 		with.DeclareAccount(ctx, a, api.AccountChange{}, false)
 		want = &account{}

@@ -5,6 +5,7 @@
 package declare
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -36,6 +37,10 @@ type Account struct {
 	// Disabled refuses all tokens of the account. Default: off.
 	Disabled bool `json:"disabled,omitempty"`
 
+	// BillingDay is the day, 1 to 31, on which the account's months begin; in a
+	// shorter month, its last day. Default 1.
+	BillingDay int `json:"billing_day,omitempty"`
+
 	// Keys lists keys of the account. It can have others too.
 	Keys []Key `json:"keys,omitempty"`
 }
@@ -65,6 +70,7 @@ type Declaration struct {
 type account struct {
 	Plan, Label string
 	Disabled    bool
+	BillingDay  int
 	Keys        []key
 }
 
@@ -82,7 +88,10 @@ func New(accounts []Account, p *policy.Policy) (*Declaration, error) {
 	for _, c := range accounts {
 		subject, plan := "account "+c.ID, p.Plan(c.Plan)
 		add := func(format string, args ...any) { errs = append(errs, mistake(subject, format, args...)) }
-		a := &account{Plan: c.Plan, Label: admin.CleanName(c.Label), Disabled: c.Disabled}
+		a := &account{Plan: c.Plan, Label: admin.CleanName(c.Label), Disabled: c.Disabled, BillingDay: cmp.Or(c.BillingDay, 1)}
+		if a.BillingDay < 1 || a.BillingDay > 31 {
+			add("billing_day %d is not from 1 to 31", c.BillingDay)
+		}
 		if !api.ValidAccount(c.ID) {
 			add("%q is not an id: use 1 to 64 letters, digits and . _ @ -, and not only dots", c.ID)
 		}

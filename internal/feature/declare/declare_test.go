@@ -88,6 +88,7 @@ func TestReadOnly(t *testing.T) {
 	requests := map[string][]request{
 		"put-account": {
 			{"PUT", account, `{"plan":"business"}`, refused}, {"PUT", account, `{"label":"x"}`, refused}, {"PUT", account, `{"disabled":true}`, refused},
+			{"PUT", account, `{"billing_day":7}`, refused}, {"PUT", account, `{"plan_until":"2127-01-01T00:00:00Z"}`, refused},
 			{"PUT", account, `{"plan":"starter","label":"Acme"}`, ""}, {"PUT", "/tollgate/accounts/other", `{"plan":"starter"}`, ""},
 		},
 		"delete-account":     {{"DELETE", account, "", refused}},
@@ -100,11 +101,12 @@ func TestReadOnly(t *testing.T) {
 		"delete-limit":       {{"PUT", account + "/limits/batch/day", `{"limit":5,"reason":"x"}`, ""}, {"DELETE", account + "/limits/batch/day", "", ""}},
 		"reset-usage":        {{"DELETE", account + "/usage", "", ""}},
 		"credit-usage":       {{"POST", account + "/credits", `{"endpoint":"convert","calls":1,"reason":"x"}`, "nothing_to_credit"}},
+		"top-up-usage":       {{"POST", account + "/topups", `{"endpoint":"convert","calls":1,"id":"x"}`, "no_total"}},
 		"add-note":           {{"POST", account + "/audit", `{"action":"reset.create"}`, ""}},
 		"create-portal-link": {{"POST", account + "/portal", `{}`, ""}},
 		"import-accounts":    {{"POST", "/tollgate/accounts", `{"account":"acme","plan":"business"}`, refused}},
 		"import-keys":        {{"POST", "/tollgate/keys", `{"account":"acme","sha256":"` + key("", "another").SHA256 + `"}`, ""}},
-		"introspect":         nil, "look-up-account": nil, "find-key": nil, // they change nothing
+		"introspect":         nil, "take": nil, "settle-call": nil, "look-up-account": nil, "find-key": nil, // they change no account
 	}
 	for path, item := range controltest.DocumentOf(t, g.Handled).Paths.Map() {
 		for method, operation := range item.Operations() {

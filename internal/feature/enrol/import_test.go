@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -234,5 +235,36 @@ func TestImportBrokenBody(t *testing.T) {
 	}
 	if _, err := g.Opened().Account(t.Context(), "acc_2"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the other line: %v", err)
+	}
+}
+
+// TestImportTerms: lines set billing days and ends of plans, within the bounds of PUT.
+func TestImportTerms(t *testing.T) {
+	t.Parallel()
+	g, c, _ := importing(t)
+	g.AcceptForeign(t)
+	for body, want := range map[string]int{
+		`{"account":"acc_1","plan":"starter","billing_day":15,"plan_until":"2126-12-01T00:00:00+01:00","then":"business"}`: 201,
+		`{"account":"acc_2","billing_day":32}`: 400, `{"account":"acc_2","billing_day":0}`: 400, `{"account":"acc_2","then":"starter"}`: 400,
+	} {
+		if got := results(t, c, body); got[0].Status != want {
+			t.Errorf("%s: got %+v, want %d", body, got, want)
+		}
+	}
+	keys := controltest.KeyResults(t, c, false,
+		controltest.KeyLine("acc_3", controltest.ForeignToken(1), `,"plan":"starter","billing_day":31`),
+		controltest.KeyLine("acc_3", controltest.ForeignToken(2), `,"plan":"starter","billing_day":7`),
+		controltest.KeyLine("acc_4", controltest.ForeignToken(3), `,"plan":"starter","billing_day":32`))
+	if keys[0].Status != 201 || keys[1].Status != 201 || keys[2].Status != 400 {
+		t.Errorf("got %+v", keys)
+	}
+	for account, day := range map[string]int{"acc_1": 15, "acc_3": 31} { // acc_3 keeps the day of its first line
+		if got, err := c.Account(t.Context(), account); err != nil || got.BillingDay != day {
+			t.Errorf("got %+v, %v, want day %d", got, err, day)
+		}
+	}
+	g.Advance(15 * 24 * time.Hour)
+	if got, err := c.Account(t.Context(), "acc_1"); err != nil || got.Plan != "business" || got.PlanUntil != nil {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }

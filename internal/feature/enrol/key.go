@@ -84,7 +84,7 @@ func checkKeyLine(with *admin.Session, line api.KeyLine) error {
 			return err
 		}
 	}
-	return with.CheckChange(api.AccountChange{Plan: line.Plan})
+	return with.CheckChange(api.AccountChange{Plan: line.Plan, BillingDay: line.BillingDay})
 }
 
 // draft is a copy of the document of an account, with the keys of the lines
@@ -94,8 +94,8 @@ type draft struct {
 	id            string
 	lines         []int // of the batch
 	keys          []importedKey
-	plan          *string // of an account to create
-	err           error   // why the account is not created
+	create        api.AccountChange // of an account to create: with a plan
+	err           error             // why the account is not created
 }
 
 // importedKey is the key of a line of the batch.
@@ -212,7 +212,7 @@ func addKey(ctx context.Context, i *imported[api.KeyLine], d *draft, n int) erro
 		return err
 	}
 	if a != d.Account {
-		d.Account, d.plan = a, line.Plan
+		d.Account, d.create = a, api.AccountChange{Plan: line.Plan, BillingDay: line.BillingDay}
 	}
 	d.keys = append(d.keys, importedKey{key, n})
 	return nil
@@ -261,13 +261,13 @@ func (i *imported[L]) createAccounts(ctx context.Context, drafts []*draft) {
 	var missing []*draft
 	var ids []string
 	for _, d := range drafts {
-		if d.plan != nil {
+		if d.create.Plan != nil {
 			missing, ids = append(missing, d), append(ids, d.ID)
 		}
 	}
 	errs := i.ChangeAll(ctx, ids, func(n int, a *book.Account) error {
 		if !a.Exists {
-			i.SetAccount(ctx, a, api.AccountChange{Plan: missing[n].plan})
+			i.SetAccount(ctx, a, missing[n].create)
 		}
 		return nil
 	})

@@ -294,6 +294,14 @@ func importAccounts(ctx context.Context, i *imported[api.AccountLine]) {
 	for n, c := range i.batch {
 		ids[n] = c.line.Account
 	}
+	for _, c := range i.batch {
+		if err := i.NotePlanEnd(ctx, c.line.Account, c.line.AccountChange); err != nil {
+			for n := range i.batch {
+				i.finish(ctx, n, 0, err)
+			}
+			return
+		}
+	}
 	errs := i.ChangeAll(ctx, ids, func(n int, a *book.Account) error {
 		status[n] = http.StatusOK
 		if !a.Exists {

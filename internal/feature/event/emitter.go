@@ -22,6 +22,9 @@ const (
 	// and for repetitions, and stores again what the store did not take.
 	every = time.Second
 
+	// lookEvery is how often an Emitter looks for keys that expire soon.
+	lookEvery = 10 * time.Second
+
 	// patience is how long a change waits for its event.
 	patience = time.Second
 
@@ -79,6 +82,8 @@ func NewEmitter(options EmitterOptions) *Emitter {
 func (e *Emitter) run(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -95,6 +100,8 @@ func (e *Emitter) run(ctx context.Context) {
 			}
 		case <-tick.C:
 			e.followLog()
+		case <-look.C:
+			e.warnOfKeys()
 		}
 	}
 	for q := e.next(); q != nil; q = e.next() {
@@ -176,19 +183,34 @@ func within(limit time.Duration, do func()) bool {
 
 // followLog is Follow without a limit.
 func (e *Emitter) followLog() {
-	ctx, cancel := context.WithTimeout(context.Background(), storing)
-	defer cancel()
-	for more := true; more; {
-		added, hasMore, err := e.Queue.Follow(ctx, e.Queue.now().Add(-deliverFor), func(entry store.Entry) *store.Event {
-			m, err := ofEntry(entry)
+	e.publishAll(func(ctx context.Context) ([]store.Event, bool, error) {
+		return e.Queue.Follow(ctx, e.Queue.now().Add(-deliverFor), func(entry store.Entry) (list []store.Event) {
+			events, err := ofEntry(entry)
 			if err != nil {
 				e.Logger.Error("making no event of a change", zap.Error(err))
 			}
-			if m != nil {
+			for _, m := range events {
 				m.Queued = e.Webhook().Wants(m.Type)
+				list = append(list, *m)
 			}
-			return m
+			return list
 		})
+	})
+}
+
+// warnOfKeys makes the events of keys that expire soon.
+func (e *Emitter) warnOfKeys() {
+	e.publishAll(func(ctx context.Context) ([]store.Event, bool, error) {
+		return e.Queue.Expiring(ctx, e.Webhook().Wants(KeyExpiring))
+	})
+}
+
+// publishAll publishes the events that next adds, until there are no more.
+func (e *Emitter) publishAll(next func(context.Context) (added []store.Event, more bool, err error)) {
+	ctx, cancel := context.WithTimeout(context.Background(), storing)
+	defer cancel()
+	for more := true; more; {
+		added, hasMore, err := next(ctx)
 		if err != nil {
 			e.outage.Failed(slog.Any("error", err))
 			return

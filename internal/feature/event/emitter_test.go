@@ -18,6 +18,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/outage/posttest"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
@@ -122,6 +123,10 @@ func TestChanges(t *testing.T) {
 			{At: now, Action: api.LimitSet, Target: "all/day", After: json.RawMessage(`{}`)},
 			{At: now, Action: api.UsageReset},
 			{At: now, Action: api.AccountSet, After: json.RawMessage(`not JSON`)}, // of another program
+			{At: now, Action: api.AccountSet, Before: json.RawMessage(`{"plan":"gold","disabled":false,"plan_until":"1999-12-31T23:59:59Z"}`),
+				After: json.RawMessage(`{"plan":"free","disabled":true}`)},
+			{At: now.Add(time.Second), Action: api.AccountSet, Before: json.RawMessage(`{"plan":"gold","plan_until":"2000-01-01T00:00:02Z"}`),
+				After: json.RawMessage(`{"plan":"gold","disabled":true}`)}, // an operator has cleared the end
 			{At: now, Action: api.AccountDelete, Before: json.RawMessage(`{"plan":"free","disabled":true}`),
 				After: json.RawMessage(`{"month":"2000-01","usage":[{"endpoint":"convert","calls":12,"credited":2}]}`)},
 			{At: now, Action: api.KeyCreate, Target: "key_1", After: json.RawMessage(`{"name":"again"}`)}, // imported into the next account
@@ -138,10 +143,13 @@ func TestChanges(t *testing.T) {
 		want := []string{
 			`{"type":"tollgate.account_changed","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","deleted":true,"disabled":true,"month":"2000-01","plan":"free","usage":[{"endpoint":"convert","calls":12,"credited":2}]}}`,
 			`{"type":"tollgate.account_changed","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","disabled":false,"plan":"free"}}`,
+			`{"type":"tollgate.account_changed","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","disabled":true,"plan":"free"}}`,
+			`{"type":"tollgate.account_changed","timestamp":"2000-01-01T00:00:01Z","data":{"account":"acc_1","disabled":true,"plan":"gold"}}`,
 			`{"type":"tollgate.key_created","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","key":"key_1","name":"again"}}`,
 			`{"type":"tollgate.key_created","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","key":"key_1","name":"ci"}}`,
 			`{"type":"tollgate.key_revoked","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","key":"key_2","name":"ci"}}`,
 			`{"type":"tollgate.key_rotated","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","key":"key_2","name":"ci"}}`,
+			`{"type":"tollgate.plan_ended","timestamp":"2000-01-01T00:00:00Z","data":{"account":"acc_1","ended_at":"1999-12-31T23:59:59Z","plan":"gold","then":"free"}}`,
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -149,7 +157,7 @@ func TestChanges(t *testing.T) {
 		// Ids must never change: receivers recognize repetitions by them.
 		for _, e := range list {
 			id, body := map[string]string{event.KeyCreated: "evt_74ab5cf639c74bd7bb2eab4c507441b4", event.AccountChanged: "evt_8001ac1846c2a99c8320d4291510f371"}[e.Type], string(e.Body)
-			if id != "" && !strings.Contains(body, "deleted") && !strings.Contains(body, "again") && e.ID != id {
+			if id != "" && !strings.Contains(body, `"disabled":true`) && !strings.Contains(body, "again") && e.ID != id {
 				t.Errorf("got id %s, want %s: %s", e.ID, id, body)
 			}
 		}
@@ -176,7 +184,7 @@ func TestLateEventIsNoError(t *testing.T) {
 				engine := newShaky(c.fails)
 				engine.takes.Store(int64(c.takes))
 				e := event.NewEmitter(event.EmitterOptions{
-					Queue: over(t, engine), Webhook: func() *event.Webhook { return nil }, Emit: new(emitted).add, Count: new(counts).add, Logger: zap.New(core),
+					Queue: over(t, engine), Webhook: func() *event.Webhook { return nil }, Emit: new(emitted).add, Count: new(posttest.Counts).Add, Logger: zap.New(core),
 				})
 				e.Reached(store.Quota(quota("acc_1", 80)))
 				time.Sleep(time.Minute)
@@ -198,7 +206,7 @@ func TestLateEventIsNoError(t *testing.T) {
 func TestTooManyWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		engine, c := newShaky(always), new(counts)
+		engine, c := newShaky(always), new(posttest.Counts)
 		db := over(t, engine)
 		e := emitterWith(t, db, new(emitted), c, zap.NewNop())
 		e.Reached(store.Quota(quota("first", 80)))
@@ -207,8 +215,8 @@ func TestTooManyWait(t *testing.T) {
 		for i := range reached {
 			e.Reached(store.Quota(quota(fmt.Sprint("acc_", i), 80)))
 		}
-		if c.get(event.Dropped) != 2 {
-			t.Errorf("%d events were dropped, want 2", c.get(event.Dropped))
+		if c.Get(event.Dropped) != 2 {
+			t.Errorf("%d events were dropped, want 2", c.Get(event.Dropped))
 		}
 		engine.fails.Store(0)
 		e.Close()
@@ -237,7 +245,7 @@ func TestClose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				engine, count := newShaky(always), new(counts)
+				engine, count := newShaky(always), new(posttest.Counts)
 				db := over(t, engine)
 				e := emitterWith(t, db, new(emitted), count, zap.NewNop())
 				for i := range waiting {
@@ -263,8 +271,8 @@ func TestClose(t *testing.T) {
 					stored, dropped = waiting+1, 0 // with that of the change
 				}
 				n, _, err := db.QueuedEvents(t.Context())
-				if err != nil || n != stored || count.get(event.Dropped) != dropped {
-					t.Errorf("got %d events, %v, and %d dropped; want %d and %d", n, err, count.get(event.Dropped), stored, dropped)
+				if err != nil || n != stored || count.Get(event.Dropped) != dropped {
+					t.Errorf("got %d events, %v, and %d dropped; want %d and %d", n, err, count.Get(event.Dropped), stored, dropped)
 				}
 			})
 		})

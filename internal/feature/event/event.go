@@ -31,11 +31,13 @@ const (
 	KeyCreated     = "tollgate.key_created"
 	KeyRotated     = "tollgate.key_rotated"
 	KeyRevoked     = "tollgate.key_revoked"
+	KeyExpiring    = "tollgate.key_expiring"
 	AccountChanged = "tollgate.account_changed"
+	PlanEnded      = "tollgate.plan_ended"
 )
 
 // Types lists all types of events.
-var Types = []string{QuotaWarning, QuotaExceeded, KeyCreated, KeyRotated, KeyRevoked, AccountChanged}
+var Types = []string{QuotaWarning, QuotaExceeded, KeyCreated, KeyRotated, KeyRevoked, KeyExpiring, AccountChanged, PlanEnded}
 
 // Quota is a store.Quota as an event.
 type Quota store.Quota
@@ -70,10 +72,11 @@ type quotaKey struct {
 	period                  store.Period
 	start                   int64
 	threshold               int
+	soft, calls             bool
 }
 
 func (q Quota) key() quotaKey {
-	k := quotaKey{QuotaWarning, q.Account, cmp.Or(q.Oldest, q.Endpoint), q.Period, q.Start.Unix(), q.Threshold}
+	k := quotaKey{QuotaWarning, q.Account, cmp.Or(q.Oldest, q.Endpoint), q.Period, q.Start.Unix(), q.Threshold, q.Soft, q.Calls}
 	if q.Threshold == 0 {
 		k.kind, k.threshold = QuotaExceeded, exceeded
 	}
@@ -81,13 +84,25 @@ func (q Quota) key() quotaKey {
 }
 
 // event returns the event of a quota. The name of the period is a part of its
-// id: a day and a month can begin at the same time.
+// id: a day and a month can begin at the same time. That of a total is known for as
+// long as its calls are counted by day.
 func (q Quota) event() *store.Event {
-	k := q.key()
-	return newEvent(k.kind, q.At.Truncate(time.Millisecond), q.End, map[string]any{
+	k, over := q.key(), q.End
+	data := map[string]any{
 		"account": q.Account, "plan": q.Plan, "endpoint": q.Endpoint, "period": q.Period.String(), "limit": q.Limit,
 		"used": q.Used, "threshold": k.threshold, "resets_at": q.End,
-	}, k.account, k.endpoint, k.period.String(), strconv.FormatInt(k.start, 10), strconv.Itoa(k.threshold))
+	}
+	if q.End.IsZero() {
+		data["resets_at"], over = nil, q.At.AddDate(0, 0, store.CountsFor)
+	}
+	parts := []string{k.account, k.endpoint, k.period.String(), strconv.FormatInt(k.start, 10), strconv.Itoa(k.threshold)}
+	for name, is := range map[string]bool{"soft": q.Soft, "calls": q.Calls} { // never both
+		if is {
+			data[name] = true
+			parts = append(parts, name)
+		}
+	}
+	return newEvent(k.kind, q.At.Truncate(time.Millisecond), over, data, parts...)
 }
 
 // types are the types of the events of changes, by action. Other changes have
@@ -97,9 +112,9 @@ var types = map[string]string{
 	api.AccountCreate: AccountChanged, api.AccountSet: AccountChanged, api.AccountDelete: AccountChanged,
 }
 
-// ofEntry returns the event of a change, nil if it has none. The id of the entry
-// makes that of the event.
-func ofEntry(e store.Entry) (*store.Event, error) {
+// ofEntry returns the events of a change. The id of the entry makes those of the
+// events.
+func ofEntry(e store.Entry) ([]*store.Event, error) {
 	kind, text := types[e.Action], e.After
 	if kind == "" {
 		return nil, nil
@@ -117,7 +132,7 @@ func ofEntry(e store.Entry) (*store.Event, error) {
 	data := map[string]any{"account": e.Account}
 	if kind != AccountChanged {
 		data["key"], data["name"] = e.Target, state.Name
-		return newEvent(kind, e.At, e.At, data, e.ID.String()), nil
+		return []*store.Event{newEvent(kind, e.At, e.At, data, e.ID.String())}, nil
 	}
 	data["plan"], data["disabled"] = state.Plan, state.Disabled
 	if e.Action == api.AccountDelete {
@@ -127,5 +142,13 @@ func ofEntry(e store.Entry) (*store.Event, error) {
 		}
 		data["deleted"], data["month"], data["usage"] = true, closed.Month, closed.Usage
 	}
-	return newEvent(kind, e.At, e.At, data, e.ID.String()), nil
+	events := []*store.Event{newEvent(kind, e.At, e.At, data, e.ID.String())}
+	// The first change after the end of a plan ends it, so only the entry of the
+	// end has an end before it.
+	var ended api.Account
+	if err := json.Unmarshal(e.Before, &ended); e.Action != api.AccountSet || err != nil || ended.PlanUntil == nil || ended.PlanUntil.After(e.At) {
+		return events, nil
+	}
+	data = map[string]any{"account": e.Account, "plan": ended.Plan, "then": state.Plan, "ended_at": *ended.PlanUntil}
+	return append(events, newEvent(PlanEnded, e.At, e.At, data, e.ID.String())), nil
 }

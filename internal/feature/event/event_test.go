@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/outage/posttest"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
@@ -72,18 +73,18 @@ func (e *emitted) get() []string {
 // emitter returns an Emitter that posts nothing, until the test ends.
 func emitter(t *testing.T, db *event.Queue, to *emitted) *event.Emitter {
 	t.Helper()
-	e := emitterWith(t, db, to, new(counts), zap.NewNop())
+	e := emitterWith(t, db, to, new(posttest.Counts), zap.NewNop())
 	t.Cleanup(e.Close)
 	return e
 }
 
 // emitterWith also counts what is dropped, and logs.
-func emitterWith(t *testing.T, db *event.Queue, to *emitted, c *counts, logger *zap.Logger) *event.Emitter {
+func emitterWith(t *testing.T, db *event.Queue, to *emitted, c *posttest.Counts, logger *zap.Logger) *event.Emitter {
 	t.Helper()
 	w := webhook(t, "http://receiver.example")
 	w.DialWith(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("it is not reachable") })
 	return event.NewEmitter(event.EmitterOptions{
-		Queue: db, Webhook: func() *event.Webhook { return w }, Emit: to.add, Count: c.add, Logger: logger,
+		Queue: db, Webhook: func() *event.Webhook { return w }, Emit: to.add, Count: c.Add, Logger: logger,
 	})
 }
 
@@ -217,26 +218,6 @@ func (r *receiver) received() (events, posts int) {
 	return len(r.ids), posts
 }
 
-type counts struct {
-	mu sync.Mutex
-	of map[string]int
-}
-
-func (c *counts) add(outcome string, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.of == nil {
-		c.of = map[string]int{}
-	}
-	c.of[outcome] += n
-}
-
-func (c *counts) get(outcome string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.of[outcome]
-}
-
 // webhook returns the options of a webhook with the key.
 func webhook(t *testing.T, url string) *event.Webhook {
 	t.Helper()
@@ -248,11 +229,11 @@ func webhook(t *testing.T, url string) *event.Webhook {
 }
 
 // sender posts to a webhook until the test ends, or until stop.
-func sender(t *testing.T, db *event.Queue, to *event.Webhook, logger *zap.Logger) (stop func(), c *counts) {
+func sender(t *testing.T, db *event.Queue, to *event.Webhook, logger *zap.Logger) (stop func(), c *posttest.Counts) {
 	t.Helper()
-	c = &counts{}
+	c = &posttest.Counts{}
 	e := event.NewEmitter(event.EmitterOptions{
-		Queue: db, Webhook: func() *event.Webhook { return to }, Emit: func(string, map[string]any) {}, Count: c.add, Logger: logger,
+		Queue: db, Webhook: func() *event.Webhook { return to }, Emit: func(string, map[string]any) {}, Count: c.Add, Logger: logger,
 	})
 	t.Cleanup(e.Close)
 	return e.Close, c

@@ -33,8 +33,8 @@ func TestLargeHeaders(t *testing.T) {
 			})
 			add(t, db, 1)
 			_, outcomes := sender(t, db, webhook(t, url), zap.NewNop())
-			eventually(t, "an outcome", func() bool { return outcomes.get(event.Delivered)+outcomes.get(event.Failed) > 0 })
-			if outcomes.get(c.want) == 0 {
+			eventually(t, "an outcome", func() bool { return outcomes.Get(event.Delivered)+outcomes.Get(event.Failed) > 0 })
+			if outcomes.Get(c.want) == 0 {
 				t.Errorf("headers of %d bytes: want %s", c.size, c.want)
 			}
 		})
@@ -57,7 +57,7 @@ func TestEndlessBody(t *testing.T) {
 	})
 	add(t, db, 1)
 	_, outcomes := sender(t, db, webhook(t, url), zap.NewNop())
-	eventually(t, "the delivery", func() bool { return outcomes.get(event.Delivered) == 1 })
+	eventually(t, "the delivery", func() bool { return outcomes.Get(event.Delivered) == 1 })
 	if sent := <-written; sent >= 64<<20 {
 		t.Errorf("the sender read %d bytes", sent)
 	}
@@ -80,7 +80,7 @@ func TestLogHasNothingOfTheReceiver(t *testing.T) {
 	add(t, db, 1)
 	core, log := observer.New(zap.DebugLevel)
 	_, outcomes := sender(t, db, webhook(t, url), zap.New(core))
-	eventually(t, "a failure", func() bool { return outcomes.get(event.Failed) > 0 })
+	eventually(t, "a failure", func() bool { return outcomes.Get(event.Failed) > 0 })
 	for _, entry := range log.All() {
 		if text := fmt.Sprint(entry.Message, entry.ContextMap()); strings.Contains(text, "ada@") || strings.Contains(text, "s3cret") {
 			t.Errorf("the log says %s", text)

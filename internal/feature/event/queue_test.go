@@ -1,6 +1,7 @@
 package event_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -49,12 +50,11 @@ func TestEventsOfLog(t *testing.T) {
 	seen := map[string]int{}
 	follow := func(b *event.Queue) (added int, more bool) {
 		t.Helper()
-		list, more, err := b.Follow(t.Context(), today, func(e store.Entry) *store.Event {
+		list, more, err := b.Follow(t.Context(), today, func(e store.Entry) []store.Event {
 			if e.Action == "silent" {
 				return nil
 			}
-			made := anEvent("evt_"+e.Action, 0)
-			return &made
+			return []store.Event{anEvent("evt_"+e.Action, 0)}
 		})
 		must(t, err)
 		mu.Lock()
@@ -103,8 +103,8 @@ func TestEventsOfLog(t *testing.T) {
 	// Another gate follows further meanwhile.
 	record("silent")
 	passed := 0
-	var silent func(e store.Entry) *store.Event
-	silent = func(store.Entry) *store.Event {
+	var silent func(e store.Entry) []store.Event
+	silent = func(store.Entry) []store.Event {
 		if passed++; passed == 1 {
 			record("silent")
 			_, _, err := over(t, engine).Follow(t.Context(), today, silent)
@@ -155,4 +155,36 @@ func TestEventsOfGates(t *testing.T) {
 			t.Errorf("%s was added %d times", id, added[id])
 		}
 	}
+}
+
+// meanwhile is an engine on which something else happens before a commit.
+type meanwhile struct {
+	book.Engine
+	do func()
+}
+
+func (m *meanwhile) Commit(ctx context.Context, batches ...book.Batch) []error {
+	if do := m.do; do != nil {
+		m.do = nil
+		do()
+	}
+	return m.Engine.Commit(ctx, batches...)
+}
+
+// TestEventAddedMeanwhile: an event that another gate has just added is not new,
+// also if no webhook gets it.
+func TestEventAddedMeanwhile(t *testing.T) {
+	t.Parallel()
+	engine, e := memstore.New(), anEvent("evt_1", 0)
+	if _, err := over(t, engine).Add(t.Context(), anEvent("evt_0", 0)); err != nil {
+		t.Fatal(err)
+	}
+	e.Queued = false
+	add := func(b *event.Queue, want bool) {
+		t.Helper()
+		if isNew, err := b.Add(t.Context(), e); err != nil || isNew != want {
+			t.Errorf("the event is new: %v, %v", isNew, err)
+		}
+	}
+	add(over(t, &meanwhile{engine, func() { add(over(t, engine), true) }}), false)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,42 +17,17 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-tollgate/tollgate/internal/feature/event"
+	"github.com/caddy-tollgate/tollgate/internal/outage/posttest"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/store/memstore"
 )
 
-// pipes is a listener in memory, because time does not pass in a test of
-// synctest while a goroutine waits for the network.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (p pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p pipes) Close() error { close(p.closed); return nil }
-
-func (pipes) Addr() net.Addr { return &net.UnixAddr{Net: "pipe"} }
-
-func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
-	client, server := net.Pipe()
-	p.conns <- server
-	return client, nil
-}
-
 // inMemory starts a sender and a receiver that are connected in memory. Both stop
 // at the end of the test, which must be in a bubble of synctest.
-func inMemory(t *testing.T, db *event.Queue, answer http.HandlerFunc, logger ...*zap.Logger) (stop func(), c *counts) {
+func inMemory(t *testing.T, db *event.Queue, answer http.HandlerFunc, logger ...*zap.Logger) (stop func(), c *posttest.Counts) {
 	t.Helper()
-	p := pipes{make(chan net.Conn), make(chan struct{})}
+	p := posttest.Listen()
 	r := &receiver{t: t, ids: map[string]int{}, answer: func(w http.ResponseWriter, r *http.Request, _ int) { answer(w, r) }}
 	server := &http.Server{Handler: r}
 	go func() { _ = server.Serve(p) }() // returns when the server is closed
@@ -63,7 +37,7 @@ func inMemory(t *testing.T, db *event.Queue, answer http.HandlerFunc, logger ...
 		}
 	})
 	w := webhook(t, "http://receiver.example/hook?token=hidden")
-	w.DialWith(p.dial)
+	w.DialWith(p.Dial)
 	return sender(t, db, w, append(logger, zap.NewNop())[0])
 }
 
@@ -89,8 +63,8 @@ func TestPostTimesOut(t *testing.T) {
 		if posts[0] != 0 || ends[0] != 15*time.Second || posts[1] < 15750*time.Millisecond || posts[1] > 17*time.Second {
 			t.Errorf("got posts at %v and the end of the first one at %v, want 0, 16s and 15s", posts, ends)
 		}
-		if c.get(event.Failed) != 1 || c.get(event.Delivered) != 1 || !empty(t, db)() {
-			t.Errorf("got %v, want one failed, one delivered and an empty queue", c.of)
+		if c.Get(event.Failed) != 1 || c.Get(event.Delivered) != 1 || !empty(t, db)() {
+			t.Errorf("got %v, want one failed, one delivered and an empty queue", c)
 		}
 	})
 }
@@ -122,8 +96,8 @@ func TestRetries(t *testing.T) {
 		if wait != time.Hour || posts[last] < day || posts[last] > day+poll || !slices.IsSorted(posts) {
 			t.Errorf("got posts at %v, want the last one after 24h", posts)
 		}
-		if c.get(event.Failed) != last || c.get(event.Expired) != 1 || c.get(event.Delivered) != 0 || !empty(t, db)() {
-			t.Errorf("got %v, want %d failed, one expired and an empty queue", c.of, last)
+		if c.Get(event.Failed) != last || c.Get(event.Expired) != 1 || c.Get(event.Delivered) != 0 || !empty(t, db)() {
+			t.Errorf("got %v, want %d failed, one expired and an empty queue", c, last)
 		}
 	})
 }
@@ -158,8 +132,8 @@ func TestFailures(t *testing.T) {
 		}, zap.New(core))
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(posts) != 3 || c.get(event.Delivered) != 3 || c.get(event.Failed) != 9 || !empty(t, db)() {
-			t.Errorf("got posts %v and %v, want 3 delivered and 9 failed", posts, c.of)
+		if len(posts) != 3 || c.Get(event.Delivered) != 3 || c.Get(event.Failed) != 9 || !empty(t, db)() {
+			t.Errorf("got posts %v and %v, want 3 delivered and 9 failed", posts, c)
 		}
 		for _, line := range logs.All() {
 			if text, _ := json.Marshal(line.ContextMap()); bytes.Contains(text, []byte("hidden")) || bytes.Contains(text, key) {
@@ -180,8 +154,8 @@ func TestTooOld(t *testing.T) {
 		_, c := inMemory(t, db, func(http.ResponseWriter, *http.Request) { t.Error("it was posted") })
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if c.get(event.Expired) != 1 || !empty(t, db)() {
-			t.Errorf("got %v, want one expired", c.of)
+		if c.Get(event.Expired) != 1 || !empty(t, db)() {
+			t.Errorf("got %v, want one expired", c)
 		}
 	})
 }
@@ -237,8 +211,8 @@ func TestStopReleases(t *testing.T) {
 			synctest.Wait() // all are being posted
 			stop()
 			next(t, engine)
-			if time.Since(began) > 0 || c.get(event.Failed) != 0 {
-				t.Errorf("stopping took %v, with %v", time.Since(began), c.of)
+			if time.Since(began) > 0 || c.Get(event.Failed) != 0 {
+				t.Errorf("stopping took %v, with %v", time.Since(began), c)
 			}
 		})
 	})
@@ -266,8 +240,8 @@ func TestKilledGate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		engine, began := shared{memstore.New()}, time.Now()
-		killed := book.Write{Row: book.Row{Key: "lease", Value: book.EncodeRow("killed"), Expires: began.Add(10 * time.Second)}}
-		if err := engine.Commit(t.Context(), book.Batch{Space: book.Space{Name: "webhook"}, Writes: []book.Write{killed}})[0]; err != nil {
+		killed := book.Write{Row: book.Row{Key: "webhook", Value: book.EncodeRow("killed"), Expires: began.Add(10 * time.Second)}}
+		if err := engine.Commit(t.Context(), book.Batch{Space: book.Space{Name: "leases"}, Writes: []book.Write{killed}})[0]; err != nil {
 			t.Fatal(err)
 		}
 		posted := make(chan time.Duration, 1)
@@ -326,8 +300,8 @@ func TestFullQueue(t *testing.T) {
 		add(t, db, store.MaxQueued+3)
 		_, c := inMemory(t, db, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		synctest.Wait()
-		if list := queued(t, db); c.get(event.Dropped) != 3 || len(list) != store.MaxQueued || list[0].ID != "evt_3" {
-			t.Errorf("got %d events from %s on, and %d were dropped", len(list), list[0].ID, c.get(event.Dropped))
+		if list := queued(t, db); c.Get(event.Dropped) != 3 || len(list) != store.MaxQueued || list[0].ID != "evt_3" {
+			t.Errorf("got %d events from %s on, and %d were dropped", len(list), list[0].ID, c.Get(event.Dropped))
 		}
 		if isNew, err := db.Add(t.Context(), store.Event{ID: "evt_0", Queued: true}); err != nil || isNew {
 			t.Errorf("adding a dropped event: got %v, %v", isNew, err)

@@ -19,13 +19,12 @@ import (
 const (
 	// atOnce is how many events are posted at once.
 	atOnce = 64
-	// posting is how long a post may take.
-	posting = 15 * time.Second
 	// asking is how long the store may take.
 	asking = 5 * time.Second
 	// lease is how long no other gate posts, after a renewal. A gate that was
 	// killed delays the events of others for that time.
 	lease, renewal = 2 * asking, 2 * time.Second
+	webhookLease   = "webhook"
 	// firstRetry and maxRetry are the waits after the first failure and
 	// after many.
 	firstRetry, maxRetry = time.Second, time.Hour
@@ -92,7 +91,7 @@ func (s *sender) run(ctx context.Context) {
 				s.settle(ctx, <-s.ended)
 			}
 			if s.ask(ctx, s.remove) && !s.leased.IsZero() {
-				s.ask(ctx, func(ctx context.Context) error { return s.Queue.release(ctx, s.id) })
+				s.ask(ctx, func(ctx context.Context) error { return s.Queue.Release(ctx, webhookLease, s.id) })
 			}
 			return
 		case <-s.wake:
@@ -136,7 +135,7 @@ func (s *sender) look(ctx context.Context) error {
 				return err
 			}
 		}
-		held, err := s.Queue.lease(ctx, s.id)
+		held, err := s.Queue.Lease(ctx, webhookLease, s.id, lease)
 		if err != nil {
 			return err
 		}
@@ -216,7 +215,7 @@ func (s *sender) post(ctx context.Context, limit int) (started int) {
 		go func() {
 			w.err = errTooOld
 			// The last try is at the end of the time, or somewhat later.
-			if at := s.Queue.now(); at.Before(w.event.At.Add(deliverFor + posting)) {
+			if at := s.Queue.now(); at.Before(w.event.At.Add(deliverFor + outage.Posting)) {
 				w.err = to.post(ctx, w.event, at)
 			}
 			s.ended <- w

@@ -1,14 +1,11 @@
 package event
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,16 +62,9 @@ func (w *Webhook) Check(written bool) error {
 	return errors.Join(errs...)
 }
 
-// checkURL checks the URL. Its errors do not contain it: it can have a token.
 func (w *Webhook) checkURL() error {
-	u, err := url.Parse(w.URL)
-	switch {
-	case w.URL == "":
-		return mistake("webhook", "the URL is required")
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return mistake("webhook", "the URL cannot be used: write http:// or https://, a host, and a path")
-	case u.User != nil:
-		return mistake("webhook", "the URL has a user or a password: the receiver verifies the signature instead")
+	if err := outage.CheckURL(w.URL, "the receiver verifies the signature instead"); err != nil {
+		return mistake("webhook", "%w", err)
 	}
 	return nil
 }
@@ -91,11 +81,7 @@ func (w *Webhook) prepare() (err error) {
 	case len(key) < minWebhookKey || len(key) > maxWebhookKey:
 		return mistake("webhook secret", "%d bytes, use %d to %d", len(key), minWebhookKey, maxWebhookKey)
 	}
-	// The settings of Go include a proxy from the environment, which Caddy's
-	// reverse_proxy uses, too.
-	w.transport = http.DefaultTransport.(*http.Transport).Clone()
-	w.transport.MaxIdleConnsPerHost = atOnce
-	w.transport.MaxResponseHeaderBytes = maxAnswer
+	w.transport = outage.NewTransport(atOnce)
 	w.signer, err = standardwebhooks.NewWebhookRaw(key)
 	return err
 }
@@ -120,39 +106,14 @@ func (w *Webhook) Close() {
 // posts tells whether w can post: without Check, events wait. w can be nil.
 func (w *Webhook) posts() bool { return w != nil && w.signer != nil }
 
-// maxAnswer is how much of an answer is read, so that its connection can
-// be used again. Its headers have the same limit: the receiver may be
-// hostile, and 64 posts run at once.
-const maxAnswer = 64 << 10
-
-// post posts an event. Its errors contain neither the URL nor what the receiver
-// wrote. A transport follows no redirects.
+// post posts an event. See outage.Post for its errors.
 func (w *Webhook) post(ctx context.Context, e store.Event, at time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, posting)
-	defer cancel()
 	signature, err := w.signer.Sign(e.ID, at, e.Body)
 	if err != nil {
 		return fmt.Errorf("signing: %w", err)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(e.Body))
-	if err != nil {
-		return errors.New("the URL of the webhook is invalid") // err has the URL
-	}
-	for name, value := range map[string]string{
-		"Content-Type": "application/json", "User-Agent": "Tollgate", standardwebhooks.HeaderWebhookID: e.ID,
+	return outage.Post(ctx, w.transport, w.URL, e.Body, map[string]string{
+		"Content-Type": "application/json", standardwebhooks.HeaderWebhookID: e.ID,
 		standardwebhooks.HeaderWebhookTimestamp: strconv.FormatInt(at.Unix(), 10), standardwebhooks.HeaderWebhookSignature: signature,
-	} {
-		request.Header.Set(name, value)
-	}
-	response, err := w.transport.RoundTrip(request)
-	if err != nil {
-		return outage.Remote(err)
-	}
-	defer response.Body.Close()
-	// Only the status decides. A body that cannot be read ends the connection.
-	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer)
-	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("the receiver answered %d", response.StatusCode)
-	}
-	return nil
+	})
 }

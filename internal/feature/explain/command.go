@@ -96,10 +96,13 @@ func showExplanation(table io.Writer, x api.Explanation) {
 	for i := range x.Limits {
 		l := &x.Limits[i]
 		used, resets := cli.None, cli.None
-		if l.Used != nil && l.ResetsAt != nil {
-			used, resets = strconv.FormatInt(*l.Used, 10), terminal.Time(*l.ResetsAt)
+		if l.Used != nil {
+			used = strconv.FormatInt(*l.Used, 10)
 		}
-		cli.Row(table, l.Endpoint, l.Of, l.Period, used, strconv.FormatInt(l.Limit, 10), strconv.FormatInt(l.Remaining, 10), resets, cli.Yes(l.Refuses))
+		if l.ResetsAt != nil {
+			resets = terminal.Time(*l.ResetsAt)
+		}
+		cli.Row(table, l.Endpoint, l.Of, cli.Period(l.Period, l.Calls, l.Soft), used, strconv.FormatInt(l.Limit, 10), strconv.FormatInt(l.Remaining, 10), resets, cli.Yes(l.Refuses))
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
-	"github.com/caddy-tollgate/tollgate/internal/usage"
 )
 
 // Question is a request that a client could send now.
@@ -30,8 +30,8 @@ type Question struct {
 	Key *store.Key
 	// From is the address of the client, if it is known.
 	From netip.Addr
-	// Cost is the number of elements in the body, for endpoints with
-	// cost json. 0 means 1.
+	// Cost is the number of elements in the body, for endpoints with cost json, or
+	// what the body makes the call reserve. 0 means 1.
 	Cost int64
 }
 
@@ -66,9 +66,7 @@ func Explain(ctx context.Context, o gate.Options, q Question) (api.Explanation, 
 	if q.Key != nil {
 		x.Key = q.Key.ID
 	}
-	if x.Limits, err = limits(ctx, s, &d); err != nil {
-		return x, err
-	}
+	x.Limits = limits(s, &d)
 	last := &x.Steps[len(x.Steps)-1]
 	x.Admitted, x.Message = last.OK, last.Message
 	if f := d.Refusal; f != nil {
@@ -106,7 +104,11 @@ func steps(q *Question, d *gate.Foreseen) []api.ExplainedStep {
 		passed("route", "An open path: no login, no endpoint, and not below a guard.")
 		pass += " An open path needs no token."
 	default:
-		passed("route", "The endpoint "+e.Name+".")
+		endpoint := "The endpoint " + e.Name + "."
+		if d.Route.Operations != nil {
+			endpoint += " A request with another JSON-RPC method or tool can have another endpoint."
+		}
+		passed("route", endpoint)
 		if d.Anonymous {
 			address := "."
 			if !q.From.IsValid() {
@@ -120,8 +122,8 @@ func steps(q *Question, d *gate.Foreseen) []api.ExplainedStep {
 			passed("entitlement", "The plan has the endpoint, and the key has the ability "+e.Ability+".")
 		}
 		cost := "The call costs " + strconv.FormatInt(d.Cost, 10) + "."
-		if e.CostHeader != "" {
-			cost = "The call reserves " + strconv.FormatInt(d.Cost, 10) + ". The header " + e.CostHeader + " of the answer tells what it costs."
+		if e.Answer != nil {
+			cost = "The call reserves " + strconv.FormatInt(d.Cost, 10) + ". What it costs is told by " + e.Answer.Source() + " of the answer."
 		}
 		passed("cost", cost)
 		passed("quota", "Each limit has room for the call.")
@@ -172,27 +174,14 @@ func addressMessage(q *Question) string {
 }
 
 // limits returns what is left and what was used of each limit.
-func limits(ctx context.Context, s *silent, d *gate.Foreseen) ([]api.ExplainedLimit, error) {
-	shown := []api.ExplainedLimit{}
-	if len(d.Limits) == 0 {
-		return shown, nil
-	}
-	used, err := usage.Limits(ctx, s.policy, s.Store, usage.Query{Account: d.Account, Key: s.question.Key, Now: d.At}, d.Limits)
-	if err != nil {
-		return nil, err
-	}
-	for i, limit := range d.Limits {
-		remaining := d.Rooms[i].Remaining
+func limits(s *silent, d *gate.Foreseen) []api.CallLimit {
+	shown := []api.CallLimit{}
+	for i := range d.Limits {
+		limit := &d.Limits[i]
 		if limit.OfAddress && !s.question.From.IsValid() {
 			continue
 		}
-		if limit.OfAddress && used[i].Used != nil {
-			*used[i].Used = limit.Max - remaining + d.Rooms[i].Over
-		}
-		shown = append(shown, api.ExplainedLimit{
-			Endpoint: limit.Endpoint, Period: limit.Period.String(), Limit: limit.Max, Of: refusal.Of(limit),
-			Used: used[i].Used, Remaining: remaining, ResetsAt: used[i].ResetsAt, Refuses: remaining < d.Cost,
-		})
+		shown = append(shown, admin.ShowLimit(s.policy, limit, &d.Rooms[i], d.Cost, d.At, d.Month))
 	}
-	return shown, nil
+	return shown
 }

@@ -45,7 +45,7 @@ func explain(ctx context.Context, of Gate, with *admin.Session, in *api.Question
 		}
 	}
 	if id != "" {
-		a, err := with.Book.Get(ctx, id)
+		a, err := with.Account(ctx, id)
 		if err != nil {
 			return api.Explanation{}, err
 		}

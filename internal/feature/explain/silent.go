@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +59,9 @@ func (s *silent) Mark(r *http.Request) *gate.Mark {
 // Identity implements gate.Server.
 func (*silent) Identity(*http.Request, string) string { return "" }
 
+// Placeholder implements gate.Server.
+func (*silent) Placeholder(*http.Request, string) string { return "" }
+
 // Identified implements gate.Server.
 func (*silent) Identified(*http.Request, *gate.Call) {}
 
@@ -88,7 +90,7 @@ func (s *silent) Grant(_ context.Context, _ token.Hash, now time.Time) (store.Gr
 	if why != "" {
 		return store.Grant{}, refusal.Ended(why, key == nil && s.policy.Identity != nil)
 	}
-	grant := store.Grant{Account: account.ID, Plan: account.Plan, Overrides: account.Overrides}
+	grant := store.Grant{Account: account.ID, Plan: account.Plan, Terms: &account.Terms}
 	if key == nil {
 		if plan := s.policy.Plan(account.Plan); plan != nil {
 			grant.Abilities = plan.All
@@ -106,7 +108,12 @@ func (s *silent) Grant(_ context.Context, _ token.Hash, now time.Time) (store.Gr
 // Take implements gate.Store.
 func (s *silent) Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
 	err := s.Rooms(ctx, call, limits, rooms)
-	return !slices.ContainsFunc(rooms, func(room store.Room) bool { return room.Remaining < call.Cost }), err
+	for i := range limits {
+		if rooms[i].Remaining < limits[i].Weight(call.Cost) {
+			return false, err
+		}
+	}
+	return true, err
 }
 
 // Rooms implements gate.Store.
@@ -117,4 +124,11 @@ func (s *silent) Rooms(ctx context.Context, call store.Call, limits []store.Limi
 	err := s.Store.Rooms(ctx, call, limits, rooms)
 	s.err = cmp.Or(s.err, err)
 	return err
+}
+
+// Running implements gate.Store.
+func (s *silent) Running(ctx context.Context, account string, lists []string) ([]int64, error) {
+	running, err := s.Store.Running(ctx, account, lists)
+	s.err = cmp.Or(s.err, err)
+	return running, err
 }

@@ -147,6 +147,7 @@ func introspect(ctx context.Context, with *admin.Session, text string, from neti
 	if err != nil {
 		return found, err
 	}
+	grant = grant.At(with.Now)
 	plan := with.Policy.Plan(grant.Plan)
 	if !plan.HasAccess() || !allows(grant.Restriction, from) {
 		return found, nil

@@ -199,6 +199,27 @@ func TestIntrospectChanged(t *testing.T) {
 	}
 }
 
+// TestIntrospectPlanUntil: a plan that has ended gives a token nothing, before the gate
+// has written that into the account.
+func TestIntrospectPlanUntil(t *testing.T) {
+	t.Parallel()
+	g, c := introspector(t)
+	end := controltest.Start.Add(time.Hour)
+	if _, err := c.PutAccount(t.Context(), "acc_1", api.AccountChange{Plan: new("starter"), PlanUntil: api.To(&end), Then: new("business")}); err != nil {
+		t.Fatal(err)
+	}
+	key, err := c.CreateKey(t.Context(), "acc_1", api.KeyRequest{Name: "ci"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"plan":"starter"`, `"plan":"business"`} {
+		if got := g.ask(t, url.Values{"token": {key.Token}}).Body.String(); !strings.Contains(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		g.Advance(time.Hour)
+	}
+}
+
 // TestIntrospectionSecret: only its own secret opens introspection, and it
 // opens nothing else.
 func TestIntrospectionSecret(t *testing.T) {

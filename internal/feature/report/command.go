@@ -21,7 +21,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
 	"github.com/caddy-tollgate/tollgate/internal/misuse"
-	"github.com/caddy-tollgate/tollgate/internal/terminal"
 	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
@@ -93,7 +92,7 @@ func byName(numbers map[string]int64) string {
 func showNearest(table io.Writer, nearest []api.NearestLimit) {
 	cli.Row(table, "NEAREST", "PLAN", "ENDPOINT", "PERIOD", "USED", "LIMIT", "REMAINING", "RESETS AT", "LABEL")
 	for _, n := range nearest {
-		cli.Row(table, n.Account, n.Plan, n.Endpoint, n.Period, strconv.FormatInt(n.Used, 10), cli.Limit(&n.Limit), cli.Limit(&n.Remaining), terminal.Time(n.ResetsAt), cmp.Or(n.Label, cli.None))
+		cli.Row(table, n.Account, n.Plan, n.Endpoint, n.Period, strconv.FormatInt(n.Used, 10), cli.Limit(&n.Limit), cli.Limit(&n.Remaining), cli.Resets(n.ResetsAt), cmp.Or(n.Label, cli.None))
 	}
 }
 

@@ -33,7 +33,7 @@ func findKey(ctx context.Context, with *admin.Session, in *api.KeyFinding) (foun
 	if err != nil {
 		return found, err
 	}
-	found = api.FoundKey{Account: admin.ShowAccount(a.Account), Key: admin.ShowKey(shown), State: api.StateLive}
+	found = api.FoundKey{Account: with.ShowAccount(a.Account), Key: admin.ShowKey(shown), State: api.StateLive}
 	if why := shown.NoGrant(with.Now, a.Disabled); why != "" {
 		found.State = string(why)
 	}

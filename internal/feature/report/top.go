@@ -59,14 +59,18 @@ func newTop(p *policy.Policy, b *book.Book, q TopQuery) *top {
 // addPage adds some accounts. It reads the days of the month only if one of
 // them has a limit of a month.
 func (t *top) addPage(ctx context.Context, accounts []*book.Account, ids []string) error {
-	limits, first := make([][]store.Limit, len(accounts)), t.first
+	limits, first, hasTotal := make([][]store.Limit, len(accounts)), t.first, false
 	for i := range accounts {
 		limits[i] = t.limitsOf(accounts[i])
-		if slices.ContainsFunc(limits[i], func(l store.Limit) bool { return l.Period == store.Month }) {
-			first = min(t.first, t.MonthFirst)
-		}
+		since, total := t.First(limits[i], &accounts[i].Terms)
+		first, hasTotal = min(first, since), hasTotal || total
 	}
 	list, err := t.book.CountsOfAccounts(ctx, ids, first, t.Today.Day)
+	if err == nil && hasTotal {
+		var totals []store.StoredCount
+		totals, err = t.book.CountsOfAccounts(ctx, ids, store.TotalDay, store.TotalDay)
+		list = append(list, totals...)
+	}
 	if err != nil {
 		return err
 	}
@@ -78,7 +82,7 @@ func (t *top) addPage(ctx context.Context, accounts []*book.Account, ids []strin
 			}
 			t.Add(used[c.Account], c.Count)
 		}
-		if (c.Key == "" || c.Key == store.Credited) && t.first <= c.Day {
+		if (c.Key == "" || c.Key == store.Credited) && t.first <= c.Day && c.Day != store.TotalDay {
 			calls[c.Account] += c.Used
 		}
 	}
@@ -89,16 +93,16 @@ func (t *top) addPage(ctx context.Context, accounts []*book.Account, ids []strin
 	return nil
 }
 
-// limitsOf returns the limits of a day or a month that can refuse calls of an
-// account, each once, except those of 0.
+// limitsOf returns the quotas that can refuse calls of an account, each once, except
+// those of 0 and those of calls.
 func (t *top) limitsOf(account *book.Account) (limits []store.Limit) {
 	plan := t.policy.Plan(account.Plan)
 	for _, e := range t.policy.Endpoints {
 		if !plan.Lists(e) {
 			continue
 		}
-		for _, l := range plan.LimitsOf(e, account.Overrides, t.now) {
-			if !l.Period.IsPace() && l.Max > 0 && !slices.ContainsFunc(limits, l.Same) {
+		for _, l := range plan.LimitsOf(e, &account.Terms, t.now) {
+			if !l.Period.IsPace() && l.Number() > 0 && !l.Calls && !slices.ContainsFunc(limits, l.Same) {
 				limits = append(limits, l)
 			}
 		}
@@ -112,10 +116,10 @@ func (t *top) add(account *book.Account, limits []store.Limit, used usage.Counts
 		t.busiest.add(api.BusyAccount{Account: account.ID, Label: account.Label, Plan: account.Plan, Calls: calls})
 	}
 	for _, l := range limits {
-		if shown := t.Limit(l, used); *shown.Used > 0 {
+		if shown := t.Limit(l, &account.Terms, used); *shown.Used > 0 {
 			t.nearest.add(api.NearestLimit{
 				Account: account.ID, Label: account.Label, Plan: account.Plan, Endpoint: l.Endpoint, Period: shown.Period,
-				Limit: l.Max, Used: *shown.Used, Remaining: *shown.Remaining, ResetsAt: *shown.ResetsAt,
+				Limit: shown.Limit, Used: *shown.Used, Remaining: *shown.Remaining, ResetsAt: shown.ResetsAt,
 			})
 		}
 	}

@@ -119,7 +119,7 @@ func TestTop(t *testing.T) {
 	nearest := func(account, plan, endpoint, period string, limit, used int64, resets time.Time) api.NearestLimit {
 		return api.NearestLimit{
 			Account: account, Label: "label of " + account, Plan: plan, Endpoint: endpoint, Period: period,
-			Limit: limit, Used: used, Remaining: limit - used, ResetsAt: resets,
+			Limit: limit, Used: used, Remaining: limit - used, ResetsAt: &resets,
 		}
 	}
 	wantNearest := []api.NearestLimit{

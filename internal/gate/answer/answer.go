@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/internal/gate/request"
+	"github.com/caddy-tollgate/tollgate/internal/gate/tell"
 )
 
 // StatusClientGone is the status of a request whose client has left before the
@@ -32,6 +33,8 @@ type Writer struct {
 	Passage request.Passage
 	// Status is that of the final answer; 0 before.
 	Status int
+	// Scanner reads the body after the client, or after that has left. It may be nil.
+	Scanner *tell.Scanner
 	// AnswersBroken tells that the owner answers a client that broke its body,
 	// see WriteHeader.
 	AnswersBroken bool
@@ -99,12 +102,20 @@ func (w *Writer) WriteHeader(status int) {
 // Write answers 200 if there is no status yet.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.Begin(http.StatusOK)
-	return w.ResponseWriter.Write(p)
+	n, err := w.ResponseWriter.Write(p)
+	if w.Scanner != nil {
+		w.Scanner.Read(p)
+	}
+	return n, err
 }
 
-// ReadFrom lets the writer below copy the body in its fastest way.
+// ReadFrom lets the writer below copy the body in its fastest way, unless there is
+// a Scanner.
 func (w *Writer) ReadFrom(r io.Reader) (int64, error) {
 	w.Begin(http.StatusOK)
+	if w.Scanner != nil {
+		return io.Copy(struct{ io.Writer }{w}, r)
+	}
 	return io.Copy(w.ResponseWriter, r)
 }
 

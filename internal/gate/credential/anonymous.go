@@ -5,14 +5,13 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
-	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // anonymous is what a request without a credential has.
-var anonymous = Credential{Hash: token.OfAccount(policy.AnonymousAccount), Account: policy.AnonymousAccount}
+var anonymous = OfAccount(policy.AnonymousAccount)
 
 // IsAnonymous tells whether the request has no credential.
-func (c *Credential) IsAnonymous() bool { return c.Account != "" && c.User == "" }
+func (c *Credential) IsAnonymous() bool { return c.Account == policy.AnonymousAccount && c.User == "" }
 
 // admitsAnonymous tells whether an endpoint needs no credential. A token in a place
 // where the gate takes none is still a credential.

@@ -29,6 +29,11 @@ type Credential struct {
 	User, Account string
 }
 
+// OfAccount is the credential of an account that a program names.
+func OfAccount(account string) Credential {
+	return Credential{Hash: token.OfAccount(account), Account: account}
+}
+
 // IsIdentity tells whether the account is known without a token.
 func (c *Credential) IsIdentity() bool { return c.Account != "" }
 
@@ -38,6 +43,11 @@ func (c *Credential) IsForeign() bool { return c.Whole != nil }
 // Grant returns what the credential grants: not from a cache if fresh is set.
 // The error store.ErrNotFound is for an identity without an account.
 func (c *Credential) Grant(ctx context.Context, grants store.Grants, now time.Time, fresh bool) (store.Grant, error) {
+	grant, err := c.grant(ctx, grants, now, fresh)
+	return grant.At(now), err
+}
+
+func (c *Credential) grant(ctx context.Context, grants store.Grants, now time.Time, fresh bool) (store.Grant, error) {
 	switch {
 	case c.IsIdentity():
 		return grants.GrantAccount(ctx, c.Account, fresh)
@@ -174,7 +184,7 @@ func (rd *Reader) Read(r Request) (Credential, *refusal.Refusal) {
 	case first == "":
 		return Credential{}, rd.NoToken
 	}
-	return rd.parse(first)
+	return rd.Parse(first)
 }
 
 // Known returns the first valid token of the gate, or else the identity or the
@@ -184,7 +194,7 @@ func (rd *Reader) Known(r Request) (c Credential, found bool) {
 	own := false
 	rd.each(r, func(text string) {
 		own = own || rd.policy.IsOwn(text)
-		if by, refused := rd.parse(text); refused == nil && (!found || c.IsForeign() && !by.IsForeign()) {
+		if by, refused := rd.Parse(text); refused == nil && (!found || c.IsForeign() && !by.IsForeign()) {
 			c, found = by, true
 		}
 	})
@@ -196,8 +206,8 @@ func (rd *Reader) Known(r Request) (c Credential, found bool) {
 	return c, found
 }
 
-// parse reads a token: one of the gate, or a foreign one.
-func (rd *Reader) parse(text string) (Credential, *refusal.Refusal) {
+// Parse reads a token: one of the gate, or a foreign one.
+func (rd *Reader) Parse(text string) (Credential, *refusal.Refusal) {
 	if hash, err := token.Parse(text); err == nil {
 		return Credential{Hash: hash}, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/internal/gate/outcome"
@@ -27,6 +28,7 @@ var (
 	NoBearer   = fixed(http.StatusUnauthorized, "unauthenticated", "The Authorization header has no Bearer token. Write the word Bearer and one space in front of the token.", outcome.Unauthenticated, challenge(""))
 	ManyTokens = fixed(http.StatusBadRequest, "invalid_request", "Send exactly one token, in one header, and none in the query.", outcome.Malformed, challenge(`, error="invalid_request"`))
 
+	OtherPlan   = fixed(http.StatusForbidden, "invalid_identity", "The user has none of the plans of this API.", outcome.NotEntitled)
 	NoPlan      = fixed(http.StatusForbidden, "plan_required", "The account's plan has no access to the API.", outcome.NotEntitled)
 	NotEntitled = fixed(http.StatusForbidden, "not_entitled", "The account's plan does not include this endpoint.", outcome.NotEntitled)
 
@@ -46,6 +48,9 @@ var (
 	BrokenBody = fixed(http.StatusBadRequest, "invalid_request", "The request body cannot be read: it is malformed, incomplete or too slow.", outcome.Malformed)
 	LongBody   = fixed(http.StatusRequestEntityTooLarge, "body_too_large", "The request body is too large.", outcome.Malformed)
 	CostType   = fixed(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the request body as application/json in UTF-8, without Content-Encoding.", outcome.Malformed)
+
+	// MixedBatch is for a JSON-RPC batch.
+	MixedBatch = fixed(http.StatusBadRequest, "invalid_request", "All requests of a JSON-RPC batch must be for the same endpoint. Send them one by one.", outcome.Malformed)
 
 	UnknownParameter = fixed(http.StatusBadRequest, "unknown_parameter", "The only query parameter here is days.", outcome.Malformed)
 	InvalidDays      = fixed(http.StatusBadRequest, "invalid_request", "Send the query parameter days once, as a whole number from 1 to 90.", outcome.Malformed)
@@ -148,8 +153,35 @@ func Scope(ability string) *Refusal {
 
 // CostBody refuses a body whose cost is not clear: it must have the member.
 func CostBody(member string, maxNesting int) *Refusal {
-	return fixed(http.StatusBadRequest, "invalid_request", "The body must be one JSON object with the array "+strconv.Quote(member)+
+	return unclear("one JSON object with the array "+strconv.Quote(member), maxNesting)
+}
+
+// BoundBody refuses a body that does not bound the cost: the members must be
+// numbers.
+func BoundBody(members []string, maxNesting int) *Refusal {
+	return unclear("one JSON object, with whole numbers below 1000000000 in "+strings.Join(members, ", ")+" and n", maxNesting)
+}
+
+func unclear(form string, maxNesting int) *Refusal {
+	return fixed(http.StatusBadRequest, "invalid_request", "The body must be "+form+
 		", without duplicate names, names that differ in case only, invalid UTF-8, and more than "+strconv.Itoa(maxNesting)+" levels of objects and arrays.", outcome.Malformed)
+}
+
+// RPCBody refuses a body that is no JSON-RPC request, or that parsers could read
+// differently.
+func RPCBody(maxNesting int) *Refusal {
+	return fixed(http.StatusBadRequest, "invalid_request", "The body must be one JSON-RPC request or a batch of them, without duplicate names, names that differ in case only, invalid UTF-8, and more than "+
+		strconv.Itoa(maxNesting)+" levels of objects and arrays. A call of a tool must name it.", outcome.Malformed)
+}
+
+// MethodNotFound refuses a JSON-RPC request with this id, as JSON or nil, whose
+// method or tool has no endpoint. It has the form of JSON-RPC too.
+func MethodNotFound(id []byte) *Refusal {
+	if id == nil {
+		id = []byte("null")
+	}
+	return complete(&Refusal{Status: http.StatusNotFound, Code: "not_found", Message: "There is no such method or tool here.", Outcome: outcome.NotFound, isRPC: true},
+		`,"jsonrpc":"2.0","id":`+string(id)+`,"error":{"code":-32601,"message":"Method not found: there is no such method or tool here."}`)
 }
 
 // CostBodySize refuses a body of more than maxSize bytes.

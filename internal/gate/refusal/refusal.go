@@ -3,6 +3,9 @@
 package refusal
 
 import (
+	"cmp"
+	"encoding/json"
+	"net/http"
 	"strconv"
 
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
@@ -29,6 +32,7 @@ type Refusal struct {
 
 	fields []field // the headers in all forms of the refusal
 	json   form
+	isRPC  bool // the JSON has the member error of JSON-RPC
 	// On a page, heading replaces the title of the status, notice replaces
 	// Message, reset is the end of the wait, and docs is the address of the
 	// documentation. They may be empty.
@@ -44,6 +48,40 @@ func (f *Refusal) Error() string { return f.Message }
 // fixed returns a refusal whose bytes are always the same.
 func fixed(status int, code, message string, result outcome.Call, fields ...field) *Refusal {
 	return complete(&Refusal{Status: status, Code: code, Message: message, Outcome: result, fields: fields}, "")
+}
+
+// ForOpenAI returns the refusal with the member error, which SDKs of OpenAI's API
+// read, unless it has that of JSON-RPC. LangChain does not repeat a 429 with the
+// code insufficient_quota.
+func (f *Refusal) ForOpenAI() *Refusal {
+	if f.isRPC {
+		return f
+	}
+	var e struct {
+		Message string `json:"message"`
+		Type    string `json:"type"`
+		Code    string `json:"code"`
+	}
+	e.Message, e.Code = f.Message, f.Code
+	switch {
+	case f.Code == "quota_exceeded", f.Code == "quota_exhausted":
+		e.Type, e.Code = "insufficient_quota", "insufficient_quota"
+	case f.Status >= http.StatusInternalServerError:
+		e.Type = "server_error"
+	default:
+		e.Type = cmp.Or(openAITypes[f.Status], "invalid_request_error")
+	}
+	member, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	c := *f
+	c.json = f.json.with(`,"error":` + string(member))
+	return &c
+}
+
+var openAITypes = map[int]string{
+	http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error", http.StatusTooManyRequests: "rate_limit_error",
 }
 
 // complete prepares the headers and the JSON of a refusal. members are further

@@ -29,12 +29,9 @@ func newForm(status int, contentType string, body []byte) form {
 // body. vary lists the request headers that have tokens, or is "".
 func (f *Refusal) SetHeader(h http.Header, vary string) { f.setHeader(h, form{}, vary) }
 
-// identified returns JSON with the id of a request, which needs no escapes.
-func (as form) identified(id string) form {
-	if id == "" {
-		return as
-	}
-	return newForm(as.status, apierror.ContentType, slices.Concat(as.body[:len(as.body)-1], []byte(`,"request_id":"`+id+`"}`)))
+// with returns JSON with one more member, which begins with a comma.
+func (as form) with(member string) form {
+	return newForm(as.status, apierror.ContentType, slices.Concat(as.body[:len(as.body)-1], []byte(member+"}")))
 }
 
 // IsSame tells whether the refusal has the same bytes for all tokens and e-mails,
@@ -53,10 +50,10 @@ func (f *Refusal) Write(w http.ResponseWriter, r *http.Request, vary, id string,
 		as = f.grpc()
 	case apierror.PrefersHTML(r.Header):
 		as = f.page(isForm(r))
-	case f.IsSame():
+	case f.IsSame() || id == "":
 		as = f.json
 	default:
-		as = f.json.identified(id)
+		as = f.json.with(`,"request_id":"` + id + `"`) // which needs no escapes
 	}
 	f.setHeader(w.Header(), as, vary)
 	w.WriteHeader(as.status)

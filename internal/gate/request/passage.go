@@ -27,15 +27,19 @@ type Passage struct {
 	method  string
 	body    io.ReadCloser // that of the handlers in front
 	names   []string
-	sent    [6][]string // by the index in names
+	sent    [7][]string // by the index in names
 	given   bool
 }
+
+// AcceptEncoding is the header that asks a service for an answer that the gate can
+// read.
+const AcceptEncoding = "Accept-Encoding"
 
 // Connection are the headers that Begin changes.
 var Connection = []string{"Connection", "Upgrade"}
 
 // Begin starts the passage of a request. It keeps the headers of these names,
-// at most 6: Connection, and those that the gate will change.
+// at most 7: Connection, and those that the gate will change.
 func (p *Passage) Begin(r *http.Request, facts Facts, names []string) {
 	p.request, p.method, p.body, p.names = r, r.Method, r.Body, names
 	for i, name := range names {
@@ -89,6 +93,8 @@ func (p *Passage) End(returned bool) {
 		for i, name := range p.names {
 			if p.sent[i] != nil {
 				h[name] = p.sent[i]
+			} else if name == AcceptEncoding { // the gate can have set it
+				delete(h, name)
 			}
 		}
 	}

@@ -80,7 +80,7 @@ func (facts *Facts) readUpgrade(r *http.Request, to policy.Route) {
 	facts.escapes = escapes
 	asks := others && facts.connection && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade")
 	if asks || r.Method == http.MethodConnect {
-		facts.switches = !escapes && !to.Login && (to.Endpoint == nil || to.Endpoint.Upgrade)
+		facts.switches = !escapes && !to.Login && to.Operations == nil && (to.Endpoint == nil || to.Endpoint.Upgrade)
 		facts.UpgradeRefused = !facts.switches && to.Endpoint != nil
 	}
 }

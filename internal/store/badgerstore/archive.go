@@ -61,11 +61,15 @@ type change struct {
 type promise int
 
 const (
-	soon    promise = iota // about a second later, but a loss of power can take more
-	logged                 // about a second later, in the log
-	durable                // when they are written, in the log
-	kept                   // when they are written, in Badger
+	soon     promise = iota // about a second later, but a loss of power can take more
+	logged                  // about a second later, in the log
+	durable                 // when they are written, in the log
+	kept                    // when they are written, in Badger
+	appended                // as logged: the log has them already
 )
+
+// isLogged tells whether the log has rows before Badger.
+func (p promise) isLogged() bool { return p == logged || p == durable || p == appended }
 
 // write writes rows, or fails with store.ErrUnavailable.
 func (a *archive) write(p promise, changes ...change) error {
@@ -90,8 +94,10 @@ func (a *archive) commit(p promise, check func() ([]change, error)) error {
 	if err := a.failed(); err != nil {
 		return err
 	}
-	if err := a.checkDisk(); err != nil {
-		return err
+	if p != appended {
+		if err := a.checkDisk(); err != nil {
+			return err
+		}
 	}
 	changes, err := check()
 	if err != nil {
@@ -118,7 +124,7 @@ func (a *archive) commit(p promise, check func() ([]change, error)) error {
 		}
 		txns, groups, changes = append(txns, txn), append(groups, changes[:written]), changes[written:]
 	}
-	if (p == logged || p == durable) && len(groups) > 0 {
+	if p != appended && p.isLogged() && len(groups) > 0 {
 		if err := a.log(groups, p == durable); err != nil {
 			return err
 		}
@@ -139,7 +145,7 @@ func (a *archive) commit(p promise, check func() ([]change, error)) error {
 // commitOne commits a transaction whose rows are in the log if they have to be.
 func (a *archive) commitOne(p promise, txn *badger.Txn) error {
 	if err := txn.Commit(); err != nil {
-		if p == logged || p == durable {
+		if p.isLogged() {
 			a.broken.CompareAndSwap(nil, &err)
 		}
 		return err

@@ -142,7 +142,10 @@ func (j *journal) restore() error {
 // archiveUpTo makes the archive have all of the segments up to a number: their
 // rows as they are now, and then those counts. The log begins behind them then.
 func (j *journal) archiveUpTo(last uint64, counts []change) error {
-	err := archiveParts(j, j.changedUntil(last), j.archive.current)
+	j.keeping.Lock() // the archive has the receipts of these segments
+	changed := j.changedUntil(last)
+	j.keeping.Unlock()
+	err := archiveParts(j, changed, j.archive.current)
 	if err == nil {
 		err = j.archiveRows(counts)
 	}

@@ -3,11 +3,13 @@ package badgerstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"hash/maphash"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/token"
@@ -163,7 +165,8 @@ func (s *Store) write(at time.Time, steps []*step) error {
 
 // deleteAfter deletes the counts of keys that a step on the disk leaves. They are
 // harmless, so an error does not make the step fail, and a process that ends
-// before leaves them for store.CountsFor days.
+// before leaves them for store.CountsFor days, totals until the next account with
+// the id.
 func (s *Store) deleteAfter(st *step) {
 	var err error
 	switch {
@@ -208,7 +211,13 @@ func (s *Store) changes(st *step, at time.Time, claimed map[token.Hash]string) (
 		changes = append(deletions, changes...)
 		if st.IsDeletion() {
 			mark := deletedRow(id, st.Before.Counted())
-			mark.joined = true
+			totals, err := s.countsOf(id, append(st.Before.Counted(), ofAccount...), []calendar.Day{store.TotalDay})
+			if err != nil {
+				return nil, err
+			}
+			if mark.joined = true; len(totals) > 0 {
+				mark.expires = time.Time{} // until they are deleted
+			}
 			changes = append(changes, mark)
 		}
 	}
@@ -251,12 +260,14 @@ const maxJoined = 6000
 // that stay. mu is held.
 func (a *archive) deletions(id string) (changes []change, err error) {
 	of := book.Space{Account: id}
-	err = a.scan(rowKey(of, ""), func(key, _ []byte) error {
-		if !bytes.HasPrefix(key, rowKey(of, book.KeptPrefix)) {
-			changes = append(changes, change{key: bytes.Clone(key), joined: len(changes)%maxJoined > 0})
-		}
-		return nil
-	})
+	for _, prefix := range [][]byte{rowKey(of, ""), receiptKey(id, "")} {
+		err = errors.Join(err, a.scan(prefix, func(key, _ []byte) error {
+			if !bytes.HasPrefix(key, rowKey(of, book.KeptPrefix)) {
+				changes = append(changes, change{key: bytes.Clone(key), joined: len(changes)%maxJoined > 0})
+			}
+			return nil
+		}))
+	}
 	for _, prefix := range []byte{prefixAccount, prefixKeys, prefixLogins} {
 		changes = append(changes, change{key: partKey(prefix, id), joined: true})
 	}

@@ -68,8 +68,8 @@ func changeAccounts(s badgerstore.TestStore) {
 // credited is how many calls of an account are credited after a change.
 func credited(number int) int64 { return int64(number % 5 / 2) }
 
-func knownEvent(e store.Entry) *store.Event {
-	return &store.Event{ID: "evt_" + e.ID.String(), At: e.At, Known: now.Add(24 * time.Hour)}
+func knownEvent(e store.Entry) []store.Event {
+	return []store.Event{{ID: "evt_" + e.ID.String(), At: e.At, Known: now.Add(24 * time.Hour)}}
 }
 
 // changeNext makes the next change of an account: each fifth one deletes it.
@@ -258,7 +258,7 @@ func (c *changed) checkLog(t *testing.T, s badgerstore.TestStore) {
 			if c.found[caller]++; e.Target != strconv.Itoa(c.found[caller]) {
 				t.Errorf("caller %d: the entry after %d is %s", caller, c.found[caller]-1, e.Target)
 			}
-			known = append(known, "k "+knownEvent(e).ID)
+			known = append(known, "k "+knownEvent(e)[0].ID)
 			c.checked = e.ID
 		}
 		if len(page) == 0 {

@@ -89,22 +89,34 @@ func (s *Store) loadedCounts(day calendar.Day, accounts, keys []string) (list []
 // Credit implements book.Engine.
 func (s *Store) Credit(_ context.Context, account string, keys []string, day calendar.Day, endpoint string, total int64) error {
 	defer s.lock(account)()
-	holders := make([]string, 0, len(store.OwnCounts)+len(keys))
-	for _, key := range slices.Concat(store.OwnCounts, keys) {
-		holders = append(holders, ledger.Holder(account, key))
+	holdersOf := func(keys ...string) (holders []string) {
+		for _, key := range keys {
+			holders = append(holders, ledger.Holder(account, key))
+		}
+		return holders
 	}
+	limited := append([]string{""}, keys...) // what limits see
 	return s.ledger.Use(func() error {
-		return s.ledger.Edit(ledger.Edit{Endpoint: endpoint, Day: day, Holders: holders, Change: func(used []int64) {
-			back := max(0, total-used[2]-used[3])
-			own := min(back, used[0])
-			closed := min(back-own, used[1])
-			used[1], used[2], used[3] = used[1]-closed, used[2]+closed, used[3]+own
-			for i := range used {
-				if i == 0 || i >= len(store.OwnCounts) {
-					used[i] = max(0, used[i]-own)
+		e := ledger.Edit{
+			Endpoint: endpoint, Day: day, Holders: append(holdersOf(store.Credited, store.Closed, store.ClosedCredited), holdersOf(limited...)...),
+			Change: func(used []int64) {
+				back := max(0, total-used[0]-used[2])
+				own := min(back, used[3])
+				closed := min(back-own, used[1])
+				used[0], used[1], used[2] = used[0]+own, used[1]-closed, used[2]+closed
+				for i := range used[3:] {
+					used[3+i] = max(0, used[3+i]-own)
 				}
-			}
-		}})
+			},
+		}
+		totals, err := s.countsOf(account, limited, []calendar.Day{store.TotalDay})
+		if err != nil {
+			return err
+		}
+		if len(totals) > 0 {
+			e.Totals = holdersOf(limited...)
+		}
+		return s.ledger.Edit(e)
 	})
 }
 
@@ -114,22 +126,27 @@ func (s *Store) allCounts(account string, keys []string) ([]store.StoredCount, e
 	if err != nil {
 		return nil, err
 	}
-	return s.counts(days, []string{account}, slices.Sorted(slices.Values(keys)))
+	return s.countsOf(account, keys, days)
 }
 
-// moveCounts adds counts to those of other keys of the account: to has the key
-// for each key. Counts of other keys are deleted. Each count moves in one step, so
-// that the end of the process loses none and leaves none twice.
-func (s *Store) moveCounts(counts []store.StoredCount, to map[string]string) error {
+// countsOf returns the counts of keys of an account on some days.
+func (s *Store) countsOf(account string, keys []string, days []calendar.Day) ([]store.StoredCount, error) {
+	return s.counts(days, []string{account}, slices.Compact(slices.Sorted(slices.Values(keys))))
+}
+
+// moveCounts adds counts to those of closed accounts: see store.AfterClosing. Other
+// counts are deleted. Each count moves in one step, so that the end of the process
+// loses none and leaves none twice.
+func (s *Store) moveCounts(counts []store.StoredCount) error {
 	edits := make([]ledger.Edit, len(counts))
 	for i, c := range counts {
 		holders := []string{ledger.Holder(c.Account, c.Key)}
-		if key, moves := to[c.Key]; moves {
+		if key, kept := store.AfterClosing(c.Key); kept && c.Day != store.TotalDay {
 			holders = append(holders, ledger.Holder(c.Account, key))
 		}
 		edits[i] = ledger.Edit{Endpoint: c.Endpoint, Day: c.Day, Holders: holders, Change: func(used []int64) {
 			if len(used) > 1 {
-				used[1] = ledger.Sum(used[1], used[0])
+				used[1] = store.Sum(used[1], used[0])
 			}
 			used[0] = 0
 		}}
@@ -144,26 +161,38 @@ func (s *Store) closeCounts(id string) error {
 	if err != nil || keys == nil {
 		return err
 	}
-	counts, err := s.allCounts(id, append(strings.Split(string(keys), "\x00"), store.Credited))
+	counts, err := s.allCounts(id, append(strings.Split(string(keys), "\x00"), ofAccount...))
 	if err != nil {
 		return err
 	}
-	return s.moveCounts(counts, map[string]string{"": store.Closed, store.Credited: store.ClosedCredited})
+	return s.moveCounts(counts)
 }
+
+// ofAccount are the keys of counts that an account has besides those of its keys.
+var ofAccount = []string{"", store.Credited, store.OverageKey, store.CallsKey}
 
 // deleteCounts deletes the counts of keys that an account no longer has. If the
 // account itself is deleted and has no counts, it leaves nothing.
 func (s *Store) deleteCounts(account string, keys []string, deleted bool) error {
-	counts, err := s.allCounts(account, append([]string{"", store.Credited}, keys...))
+	if deleted {
+		keys = append(slices.Clone(keys), ofAccount...)
+	}
+	counts, err := s.allCounts(account, keys)
 	if err != nil {
 		return err
 	}
-	ofKeys := slices.DeleteFunc(slices.Clone(counts), func(c store.StoredCount) bool { return c.Key == "" || c.Key == store.Credited })
-	if err := s.moveCounts(ofKeys, nil); err != nil {
+	gone := slices.DeleteFunc(slices.Clone(counts), func(c store.StoredCount) bool {
+		_, kept := store.AfterClosing(c.Key)
+		return kept && c.Day != store.TotalDay
+	})
+	if err := s.moveCounts(gone); err != nil {
 		return err
 	}
-	if deleted && len(ofKeys) == len(counts) {
+	switch {
+	case deleted && len(gone) == len(counts):
 		return s.archive.write(logged, change{key: deletedKey(account)})
+	case deleted && slices.ContainsFunc(gone, func(c store.StoredCount) bool { return c.Day == store.TotalDay }):
+		return s.archive.write(logged, deletedRow(account, nil)) // which expires
 	}
 	return nil
 }

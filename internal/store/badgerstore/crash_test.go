@@ -96,6 +96,11 @@ func load(s badgerstore.TestStore, caller int) {
 		if admitted, _ := s.Take(ctx, sharedCall, nil, nil); admitted {
 			fmt.Println("shared")
 		}
+		if n%8 == 0 {
+			call := receiptCall
+			call.Receipt = &store.Receipt{Name: fmt.Sprint(os.Getpid(), " ", caller, " ", n), New: []byte("x"), Expires: time.Now().Add(time.Hour)}
+			_, _ = s.Take(ctx, call, nil, nil) // the check compares counts with receipts
+		}
 		if n%20 != caller {
 			continue
 		}
@@ -110,8 +115,12 @@ func load(s badgerstore.TestStore, caller int) {
 	}
 }
 
-// sharedCall is a call that all callers take.
-var sharedCall = store.Call{Account: "acc_shared", Endpoint: "convert", Day: today}
+// sharedCall is a call that all callers take, and receiptCall one that they take with
+// another receipt each time.
+var (
+	sharedCall  = store.Call{Account: "acc_shared", Endpoint: "convert", Day: today}
+	receiptCall = store.Call{Account: "acc_receipt", Endpoint: "convert", Day: today}
+)
 
 // crashStep is what a caller does in a step of its own: it takes a call with
 // four limits, or settles the one before.
@@ -119,7 +128,7 @@ func crashStep(s badgerstore.TestStore, caller, n int) error {
 	cost, settles := stepCost(n)
 	call := limitCall(caller, cost)
 	if settles {
-		return s.Settle(context.Background(), call, settledCost(n))
+		return s.Settle(context.Background(), call, nil, nil, settledCost(n), false)
 	}
 	_, err := s.Take(context.Background(), call, fourLimits(call.Endpoint), make([]store.Room, 4))
 	return err
@@ -205,7 +214,8 @@ type acknowledged struct {
 // TestKill kills a process under load, over and over: the store opens, every
 // call that was acknowledged is in all counters with what it took, or with its
 // cost if it was settled; one step that was in flight is in all or in none, none is
-// counted twice, no key is lost and no revoked one is back.
+// counted twice, there are as many receipts as calls with one, no key is lost and no
+// revoked one is back.
 // Some of the processes dump their store while syncs of its log fail.
 //
 // Tests that start processes do not run beside others: between fork and
@@ -217,7 +227,7 @@ func TestKill(t *testing.T) {
 	}
 	dir := t.TempDir()
 	s := open(t, dir)
-	accounts := []string{sharedCall.Account}
+	accounts := []string{sharedCall.Account, receiptCall.Account}
 	for caller := range crashCallers {
 		accounts = append(accounts, crashAccount(fmt.Sprint(caller)))
 	}
@@ -326,6 +336,10 @@ func (a *acknowledged) check(t *testing.T, s badgerstore.TestStore) {
 		t.Errorf("the shared counter has %d, acknowledged %d by %d callers", got, a.shared, crashCallers)
 	}
 	a.shared = got
+	counted := countsOf(t, s, receiptCall.Account, "")[receiptCall.Endpoint]
+	if receipts, err := s.CountReceipts(receiptCall.Account); err != nil || receipts != counted || receipts == 0 {
+		t.Errorf("counted %d calls with %d receipts: %v", counted, receipts, err)
+	}
 	a.checkKeys(t, s)
 }
 

@@ -100,7 +100,7 @@ func TestDeletionOfKeyCounts(t *testing.T) {
 	wantCounts(t, s, "key_", map[string]int{"acc_1": 2, "acc_10": 2})
 	take(t, s, held)
 	for _, cost := range []int64{0, 7} {
-		if err := s.Settle(t.Context(), held, cost); err != nil {
+		if err := s.Settle(t.Context(), held, nil, nil, cost, false); err != nil {
 			t.Errorf("settling a call from before the failed deletion: %v", err)
 		}
 	}
@@ -196,7 +196,7 @@ func TestSettleDuringCreation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cost := range []int64{9, 0} {
-		if err := s.Settle(t.Context(), late, cost); err != nil {
+		if err := s.Settle(t.Context(), late, nil, nil, cost, false); err != nil {
 			t.Errorf("settling with %d: %v", cost, err)
 		}
 	}

@@ -110,7 +110,7 @@ func TestRestore(t *testing.T) {
 			for _, c := range counts {
 				closed[c.Key] = c.Used
 			}
-			if want := map[string]int64{store.Closed: 1, store.ClosedCredited: 2}; err != nil || !maps.Equal(closed, want) {
+			if want := map[string]int64{store.Closed: 5, store.ClosedCredited: 2, store.ClosedOverage: 4}; err != nil || !maps.Equal(closed, want) {
 				t.Errorf("the new account has %v, %v, want %v", closed, err, want)
 			}
 			isNew, err := event.NewQueue(s.Book).Add(t.Context(), store.Event{ID: "evt_done", Known: now.Add(time.Hour), Queued: true})

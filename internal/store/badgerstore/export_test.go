@@ -55,6 +55,12 @@ func (s TestStore) Close() error {
 	return s.Store.Close()
 }
 
+// CountReceipts returns how many receipts of an account there are.
+func (s *Store) CountReceipts(account string) (n int64, err error) {
+	err = s.archive.scan(receiptKey(account, ""), func(_, _ []byte) error { n++; return nil })
+	return n, err
+}
+
 // FlushForTest does the background work of a second.
 func (s *Store) FlushForTest() error { return s.journal.syncNow() }
 

@@ -189,9 +189,9 @@ func (r *faultRun) take(caller int) error {
 		return err
 	}
 	cost := rand.Int64N(faultCost + 1)
-	for err = r.s.Settle(context.Background(), c, cost); errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrClosed); {
+	for err = r.s.Settle(context.Background(), c, nil, nil, cost, false); errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrClosed); {
 		time.Sleep(time.Duration(rand.N(1000)) * time.Microsecond)
-		err = r.s.Settle(context.Background(), c, cost)
+		err = r.s.Settle(context.Background(), c, nil, nil, cost, false)
 	}
 	if errors.Is(err, store.ErrClosed) {
 		cost = c.Cost
@@ -237,8 +237,8 @@ func (r *faultRun) follow() error {
 	return err
 }
 
-func eventOf(e store.Entry) *store.Event {
-	return &store.Event{ID: e.ID.String(), At: e.At, Known: e.At.Add(time.Hour), Queued: true}
+func eventOf(e store.Entry) []store.Event {
+	return []store.Event{{ID: e.ID.String(), At: e.At, Known: e.At.Add(time.Hour), Queued: true}}
 }
 
 // recreate creates an account, takes one call of it and deletes it. So the

@@ -17,7 +17,7 @@ type format struct {
 }
 
 // version is the version of the format. A change of the rows needs a new one.
-const version = "tollgate 12"
+const version = "tollgate 13"
 
 var (
 	versionKey = append([]byte{prefixMeta}, "format"...)

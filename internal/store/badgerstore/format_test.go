@@ -37,7 +37,7 @@ func TestFormats(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, other := range []string{"tollgate 11", "tollgate 13", "tollgate 90", ""} {
+	for _, other := range []string{"tollgate 12", "tollgate 14", "tollgate 90", ""} {
 		update(t, dir, func(txn *badger.Txn) error {
 			if other == "" {
 				return txn.Delete(versionKey)

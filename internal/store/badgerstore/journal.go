@@ -56,6 +56,10 @@ type journal struct {
 	// follows until the archive does not need it.
 	archiving sync.Mutex
 
+	// keeping is held for reading from before a receipt is in the log until it is in
+	// the archive.
+	keeping sync.RWMutex
+
 	mu      sync.Mutex
 	days    map[calendar.Day]uint64        // the last segment with counts of a day that the archive lacks
 	changed map[uint64]map[string]struct{} // the keys of the rows in a segment
@@ -154,7 +158,7 @@ func (j *journal) Append(g *ledger.Group) error {
 func (j *journal) appendGroup(g *ledger.Group) error {
 	err := errors.Join(j.archive.failed(), j.hangs())
 	if err == nil {
-		err = j.appendCounts(g.Counts)
+		err = j.appendCounts(g)
 	}
 	if err == nil && (g.Sync || j.sync) {
 		err = j.log.Sync()
@@ -165,13 +169,18 @@ func (j *journal) appendGroup(g *ledger.Group) error {
 	return nil
 }
 
-func (j *journal) appendCounts(counts []ledger.Count) error {
+func (j *journal) appendCounts(g *ledger.Group) error {
+	counts := g.Counts
 	j.appending.Lock()
 	defer j.appending.Unlock()
 	if err := j.disk.checkRecently(); err != nil {
 		return err
 	}
-	j.buf = append(j.buf[:0], recordCounts)
+	receipts := receiptRows(g.Receipts)
+	var err error
+	if j.buf, err = beginCounts(j.buf[:0], receipts); err != nil {
+		return err
+	}
 	for i := range counts {
 		j.buf = appendCount(j.buf, &counts[i])
 	}
@@ -182,6 +191,7 @@ func (j *journal) appendCounts(counts []ledger.Count) error {
 	for i := range counts {
 		j.note(counts[i].Day, segment)
 	}
+	j.noteRows(receipts)
 	return nil
 }
 
@@ -214,6 +224,15 @@ func (j *journal) appendRows(group []change) error {
 	if err := j.append(record); err != nil {
 		return err
 	}
+	j.noteRows(group)
+	return nil
+}
+
+// noteRows notes that the segment has rows. appending is held.
+func (j *journal) noteRows(group []change) {
+	if len(group) == 0 {
+		return
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	keys := j.changed[j.log.Number()]
@@ -224,7 +243,6 @@ func (j *journal) appendRows(group []change) error {
 	for _, c := range group {
 		keys[string(c.key)] = struct{}{}
 	}
-	return nil
 }
 
 // inLog tells whether the log has a row, so that it would be written over what is
@@ -321,18 +339,19 @@ func (j *journal) Edit(edits []ledger.Edit) error {
 
 // editTxn returns the rows that an edit changes, which belong together.
 func editTxn(txn *badger.Txn, e *ledger.Edit) (rows []change, err error) {
-	used := make([]int64, len(e.Holders))
-	for i, holder := range e.Holders {
-		value, err := valueTxn(txn, appendCountKey(nil, e.Day, holder, e.Endpoint))
-		if err == nil && value != nil {
-			used[i], err = parseCount(value)
+	used := e.Values(func(day calendar.Day, holder string) (used int64) {
+		value, failed := valueTxn(txn, appendCountKey(nil, day, holder, e.Endpoint))
+		if failed == nil && value != nil {
+			used, failed = parseCount(value)
 		}
-		if err != nil {
-			return nil, err
-		}
+		err = errors.Join(err, failed)
+		return used
+	})
+	if err != nil {
+		return nil, err
 	}
-	e.Run(used, func(holder string, used int64) {
-		row := countRow(appendCountKey(nil, e.Day, holder, e.Endpoint), uint64(used))
+	e.Run(used, func(day calendar.Day, holder string, used int64) {
+		row := countRow(appendCountKey(nil, day, holder, e.Endpoint), uint64(used))
 		row.joined = len(rows) > 0
 		rows = append(rows, row)
 	})

@@ -138,7 +138,7 @@ func TestCountsAreArchived(t *testing.T) {
 	if got := archived(t, s, call("convert", today)); got != 3 {
 		t.Errorf("the archive has %d, want 3", got)
 	}
-	if err := s.ledger.Settle(call("rates", today), 0); err != nil {
+	if err := s.ledger.Settle(call("rates", today), nil, nil, 0, false); err != nil {
 		t.Fatalf("giving back: %v", err)
 	}
 	take(t, s, call("convert", today))

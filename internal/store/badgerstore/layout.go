@@ -52,8 +52,8 @@ func deletedKey(account string) []byte {
 	return append(append([]byte{prefixMeta}, "deleted "...), account...)
 }
 
-// deletedRow is this row. It expires after all of these counts: the day of one
-// can be some days ahead of the clock.
+// deletedRow is this row. It expires after all of these counts, but those of totals:
+// the day of one can be some days ahead of the clock.
 func deletedRow(account string, keys []string) change {
 	value := strings.Join(append([]string{""}, keys...), "\x00")
 	return change{key: deletedKey(account), value: []byte(value), expires: time.Now().AddDate(0, 0, store.CountsFor+7)}

@@ -104,11 +104,13 @@ type powerDisk struct {
 	pending map[uint64][]int      // operations on their content that were not
 	names   []int                 // operations on names
 
-	// How many operations the last sync of any file or directory covers, that of a
-	// directory, and that of Badger's manifest.
-	synced   int
-	dirs     map[string]int
-	manifest int
+	// How many operations the last sync of any file or directory covers, and that of
+	// a directory.
+	synced int
+	dirs   map[string]int
+	// How many operations the last write to Badger's manifest follows, and its inode.
+	manifest    int
+	manifestIno uint64
 
 	segment   string // the path of the newest segment of the log
 	logSynced int64  // when the last sync of it began
@@ -125,6 +127,9 @@ func (d *powerDisk) advance(to int) {
 		switch o.Kind {
 		case opWrite, opTruncate:
 			d.pending[o.Ino] = append(d.pending[o.Ino], d.at)
+			if o.Ino == d.manifestIno {
+				d.manifest = d.at
+			}
 		case opSync:
 			d.sync(o)
 		case opSyncDir:
@@ -148,7 +153,7 @@ func (d *powerDisk) sync(o *op) {
 	d.files[o.Ino], d.pending[o.Ino] = file, pending
 	switch {
 	case filepath.Base(o.Path) == "MANIFEST":
-		d.manifest = max(d.manifest, o.Covers)
+		d.manifestIno, d.manifest = o.Ino, max(d.manifest, o.Covers)
 	case o.Path == d.segment:
 		d.logSynced = max(d.logSynced, o.Began)
 	}
@@ -251,7 +256,8 @@ func (d *powerDisk) namesLeft(c *cut, kept int, l *left) map[string]uint64 {
 // syncs the directory (db.handleMemTableFlush, which calls table.CreateTable and
 // levelsController.addLevel0Table; only compactions sync it). It refuses to open
 // without the table, and nothing else can sync in between. File systems with a
-// journal keep the name when the manifest is synced.
+// journal keep the name when they keep what is later written to the manifest, also
+// before its sync.
 func (d *powerDisk) keepsName(c *cut, at int) bool {
 	o := d.ops[at]
 	synced := d.dirs[filepath.Dir(o.Path)]

@@ -152,9 +152,15 @@ func (l *powerLoad) take(id, endpoint string, cost int64, limits ...store.Limit)
 	return err
 }
 
-// calls takes calls: without a limit, with one, and a settled one, whose number is
-// what it costs.
+// calls takes calls: without a limit, with one, with a receipt, and a settled one,
+// whose number is what it costs.
 func (l *powerLoad) calls(id string, number int64) {
+	l.did("call", id+"/named", number, func() error {
+		call := store.Call{Account: id, Endpoint: "named", At: time.Now(), Day: l.day, Cost: 1}
+		call.Receipt = &store.Receipt{Name: fmt.Sprint(number), New: []byte("x"), Expires: time.Now().Add(time.Hour)}
+		_, err := l.s.Take(context.Background(), call, nil, nil)
+		return err
+	})
 	l.did("call", id+"/free", number, func() error { return l.take(id, "free", 1) })
 	l.did("call", id+"/limited", number, func() error {
 		return l.take(id, "limited", 1, badgerstore.Daily("limited", powerLimit)...)
@@ -163,7 +169,7 @@ func (l *powerLoad) calls(id string, number int64) {
 		if err := l.take(id, "settled", powerCost); err != nil {
 			return err
 		}
-		return l.s.Settle(context.Background(), store.Call{Account: id, Endpoint: "settled", Day: l.day, Cost: powerCost}, number%powerCost)
+		return l.s.Settle(context.Background(), store.Call{Account: id, Endpoint: "settled", Day: l.day, Cost: powerCost}, nil, nil, number%powerCost, false)
 	})
 	l.s.Record(store.Record{Account: id, At: time.Now(), Endpoint: "free", Method: "GET", Path: "/free", Status: 200})
 }

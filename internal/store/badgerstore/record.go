@@ -16,10 +16,20 @@ import (
 const (
 	recordCounts = 'c' // a key with its length, and a number
 	recordRows   = 'r' // a pb.KVList
+	recordBoth   = 'b' // the size of a record of rows, that record, and counts
 )
 
 // deleted is the Meta of a row that a record deletes.
 var deleted = []byte{1}
+
+// beginCounts begins a record of counts and of some rows.
+func beginCounts(buf []byte, rows []change) ([]byte, error) {
+	if len(rows) == 0 {
+		return append(buf, recordCounts), nil
+	}
+	record, err := encodeRows(rows)
+	return append(binary.AppendUvarint(append(buf, recordBoth), uint64(len(record))), record...), err
+}
 
 // appendCount appends a row of a record of counts.
 func appendCount(buf []byte, c *ledger.Count) []byte {
@@ -60,6 +70,16 @@ func eachRow(record []byte, count func(key []byte, used uint64), row func(change
 			row(c)
 		}
 		return nil
+	case recordBoth:
+		length, size := binary.Uvarint(record[1:])
+		if size <= 0 || length == 0 || length > uint64(len(record)-1-size) {
+			return errCorrupt
+		}
+		rest := record[1+size:]
+		if err := eachRow(rest[:length], count, row); err != nil {
+			return err
+		}
+		return eachCount(rest[length:], count)
 	}
 	return errCorrupt
 }

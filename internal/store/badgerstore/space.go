@@ -97,6 +97,9 @@ func (s *Store) Commit(_ context.Context, batches ...book.Batch) []error {
 	return errs
 }
 
+// same tells whether two values are equal. Nil is none.
+func same(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
+
 // checked returns the rows of a batch, or book.ErrConflict if a row is not as the
 // batch expects it. mu is held.
 func (a *archive) checked(b book.Batch) (changes []change, err error) {
@@ -107,7 +110,7 @@ func (a *archive) checked(b book.Batch) (changes []change, err error) {
 			if err != nil {
 				return nil, err
 			}
-			if !bytes.Equal(value, w.Old) || (value == nil) != (w.Old == nil) {
+			if !same(value, w.Old) {
 				return nil, book.ErrConflict
 			}
 		}

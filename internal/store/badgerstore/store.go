@@ -133,7 +133,11 @@ type Store struct {
 	log     *zap.Logger
 
 	changing [stripes]sync.Mutex // see lock
-	seed     maphash.Seed
+	receipts [stripes]sync.Mutex // see keep
+
+	archiving sync.Mutex // guards open
+	open      *receipts  // that take more; see archiveReceipt
+	seed      maphash.Seed
 	// lastEntry is the id of the last entry of the audit log; archive.mu guards
 	// it. shown is that of the last one that is on the disk.
 	lastEntry store.EntryID
@@ -277,8 +281,15 @@ func (s *Store) GrantAccount(_ context.Context, account string, _ bool) (store.G
 }
 
 // Take implements store.Counter.
-func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
-	return s.ledger.Take(call, limits, rooms)
+func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (admitted bool, err error) {
+	if call.Receipt == nil {
+		return s.ledger.Take(call, limits, rooms)
+	}
+	err = s.keep(&call, func() (bool, error) {
+		admitted, err = s.ledger.Take(call, limits, rooms)
+		return admitted, err
+	})
+	return admitted && err == nil, err
 }
 
 // Rooms implements store.Counter.
@@ -287,8 +298,11 @@ func (s *Store) Rooms(_ context.Context, call store.Call, limits []store.Limit, 
 }
 
 // Settle implements store.Counter.
-func (s *Store) Settle(_ context.Context, call store.Call, cost int64) error {
-	return s.ledger.Settle(call, cost)
+func (s *Store) Settle(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room, cost int64, refund bool) error {
+	if call.Receipt == nil {
+		return s.ledger.Settle(call, limits, rooms, cost, refund)
+	}
+	return s.keep(&call, func() (bool, error) { return true, s.ledger.Settle(call, limits, rooms, cost, refund) })
 }
 
 // sweep frees the memory of expired tokens and of old days.
@@ -312,7 +326,9 @@ func (s *Store) sweep() {
 func (s *Store) forget(now time.Time) {
 	s.ledger.RemoveExpired(now.Add(-clockAhead))
 	today := calendar.UTCDay(now)
-	s.ledger.RetainDays(func(d calendar.Day) bool { return d >= today-2 && d <= today+2 || s.journal.holds(d) })
+	s.ledger.RetainDays(func(d calendar.Day) bool {
+		return d >= today-2 && d <= today+2 || d == store.TotalDay || s.journal.holds(d)
+	})
 }
 
 // Check implements store.Health. It writes to the log as an admitted call does,

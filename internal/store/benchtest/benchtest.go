@@ -47,7 +47,7 @@ func RestoreBadger(dir string, pieces iter.Seq2[book.Piece, error]) error {
 // OpenRedis opens a store and waits until it is connected.
 func OpenRedis(ctx context.Context, url string) (*Store, error) {
 	const pause = 2 * time.Millisecond
-	db, err := redisstore.Open(redisstore.Options{URL: url})
+	db, err := redisstore.Open(redisstore.Options{URL: url, Timeout: 10 * time.Second}) // a busy machine may be late
 	if err != nil {
 		return nil, err
 	}

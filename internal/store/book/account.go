@@ -236,7 +236,11 @@ func (a *Account) Counted() []string {
 // Grant returns what the token of a key grants, or what the account grants
 // without a key. Handle, Version and Until are those of the engine.
 func (a *Account) Grant(k *Key) store.Grant {
-	g := store.Grant{Account: a.ID, Plan: a.Plan, Overrides: a.Overrides}
+	g := store.Grant{Account: a.ID, Plan: a.Plan}
+	if !a.Terms.IsZero() {
+		terms := a.Terms.Clone()
+		g.Terms = &terms
+	}
 	if k != nil {
 		g.Key, g.KeyName, g.Abilities, g.Restriction = k.ID, k.Name, JoinAbilities(k.Abilities), k.Restriction()
 	}
@@ -253,7 +257,7 @@ func JoinAbilities(abilities []string) string {
 // keepsDeclared tells whether a change of a declared account leaves what the
 // configuration file declares.
 func (a *Account) keepsDeclared(before *Account) bool {
-	if !a.Exists || !a.Declared || a.Plan != before.Plan || a.Label != before.Label || a.Disabled != before.Disabled {
+	if !a.Exists || !a.Declared || a.Plan != before.Plan || a.Label != before.Label || a.Disabled != before.Disabled || a.Billing.Day != before.Billing.Day || !a.PlanUntil.IsZero() {
 		return false
 	}
 	return !slices.ContainsFunc(before.Keys, func(k *Key) bool { return k.Declared && !reflect.DeepEqual(k, a.Find(k.ID)) })
@@ -315,84 +319,11 @@ func (a *Account) prune(now time.Time) {
 	}
 }
 
-// Step is one change of a document, as an engine writes it.
-type Step struct {
-	// Before is the document that was read. Its Exists is false if there was
-	// none. After is the one to write, or to delete if its Exists is false.
-	Before, After *Account
-	// Claims are keys whose token the account must get: those that become
-	// live, or live for longer.
-	Claims []*Key
-	// Put are keys that are new or differ, and not revoked. The token of one
-	// that is not in Claims can be that of another account meanwhile, if the
-	// clocks of two gates differ; then it stays there. Ended are keys that
-	// were revoked or are no longer kept.
-	Put, Ended []*Key
-}
-
-// NewStep lets edit change a copy of a document, nil for none. at is the time
-// at which keys are live, and now the time of the engine. Its error is that of
-// edit.
-func NewStep(id string, before *Account, at, now time.Time, edit func(*Account) error) (*Step, error) {
-	if before == nil {
-		before = &Account{Account: store.Account{ID: id}}
-	}
-	s := &Step{Before: before, After: before.Clone()}
-	if err := edit(s.After); err != nil {
-		return nil, err
-	}
-	s.After.ID = id
-	if before.Exists {
-		s.After.CreatedAt = before.CreatedAt
-	}
-	if !s.After.Exists {
-		s.After.Keys, s.Ended = nil, before.Keys
-		return s, nil
-	}
-	s.After.prune(now)
-	s.compare(at)
-	return s, nil
-}
-
-// IsDeletion tells whether the step deletes an account that exists.
-func (s *Step) IsDeletion() bool { return s.Before.Exists && !s.After.Exists }
-
-// IsNothing tells whether there is no account before and after the step.
-func (s *Step) IsNothing() bool { return !s.Before.Exists && !s.After.Exists }
-
-// compare sets Claims, Put and Ended.
-func (s *Step) compare(at time.Time) {
-	old := make(map[string]*Key, len(s.Before.Keys))
-	for _, k := range s.Before.Keys {
-		old[k.ID] = k
-	}
-	for _, k := range s.After.Keys {
-		was := old[k.ID]
-		delete(old, k.ID)
-		switch {
-		case !k.RevokedAt.IsZero() || !k.Live(at) && was == nil:
-			if was != nil && was.RevokedAt.IsZero() {
-				s.Ended = append(s.Ended, k)
-			}
-		case was == nil, !was.RevokedAt.IsZero(), k.Outlives(&was.Key):
-			s.Claims = append(s.Claims, k)
-			s.Put = append(s.Put, k)
-		case !reflect.DeepEqual(was, k):
-			s.Put = append(s.Put, k)
-		}
-	}
-	for _, k := range s.Before.Keys {
-		if old[k.ID] != nil {
-			s.Ended = append(s.Ended, k)
-		}
-	}
-}
-
 // Clone returns a copy without Log, Rows and Retired. Changes of its keys do
 // not change those of a.
 func (a *Account) Clone() *Account {
 	c := &Account{Account: a.Account, Exists: a.Exists, Keys: make([]*Key, len(a.Keys))}
-	c.Overrides = slices.Clone(a.Overrides)
+	c.Terms = a.Terms.Clone()
 	rows := make([]Key, len(a.Keys))
 	for i, k := range a.Keys {
 		rows[i] = *k

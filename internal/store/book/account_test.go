@@ -534,7 +534,7 @@ func TestGrant(t *testing.T) {
 	a := document(k)
 	a.Overrides = make([]store.Override, 1)
 	g := a.Grant(a.Keys[0])
-	if g.Account != "acc_1" || g.Plan != "starter" || g.Key != k.ID || g.KeyName != "ci" || g.Abilities != "convert rates" || len(g.Overrides) != 1 || g.Restriction != nil {
+	if g.Account != "acc_1" || g.Plan != "starter" || g.Key != k.ID || g.KeyName != "ci" || g.Abilities != "convert rates" || len(g.Terms.Overrides) != 1 || g.Restriction != nil {
 		t.Errorf("got %+v", g)
 	}
 	a.Keys[0].Addresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}

@@ -13,15 +13,18 @@ import (
 
 // Bill is what an account called of an endpoint on a day.
 type Bill struct {
-	Account  string
-	Label    string // empty for a closed account
-	Plan     string // the current one, or that of the closed account
-	Closed   bool   // of an account that was closed
-	Day      calendar.Day
+	Account string
+	Label   string // empty for a closed account
+	Plan    string // the current one, or that of the closed account
+	Closed  bool   // of an account that was closed
+	Day     calendar.Day
+	// Period is the first day of the account's month that has the Day.
+	Period   calendar.Day
 	Endpoint string
 	// Calls is the calls by their cost, and Credited how many of them were
-	// given back by credits. What limits see is the difference.
-	Calls, Credited int64
+	// given back by credits. What limits see is the difference. Overage is how
+	// many of the calls were above a soft limit when they were made.
+	Calls, Credited, Overage int64
 }
 
 // closedSpace has a row for each id of an account that was closed in the last
@@ -45,6 +48,8 @@ type Closed struct {
 	// Before is what closed accounts of the id had called before, on the days that
 	// this account can share with the one before it: its Day and those beside it.
 	Before []Called `cbor:"5,keyasint,omitempty" json:"before,omitempty"`
+	// Billing is that of the account.
+	Billing store.Billing `cbor:"6,keyasint,omitzero" json:"billing,omitzero"`
 }
 
 // Called is what was called of an endpoint on a day, as in Bill.
@@ -53,6 +58,7 @@ type Called struct {
 	Endpoint string       `cbor:"2,keyasint" json:"endpoint"`
 	Calls    int64        `cbor:"3,keyasint" json:"calls"`
 	Credited int64        `cbor:"4,keyasint,omitempty" json:"credited,omitempty"`
+	Overage  int64        `cbor:"5,keyasint,omitempty" json:"overage,omitempty"`
 }
 
 // ClosedAccounts are the closed accounts of an id. The one that was closed first
@@ -88,17 +94,18 @@ func (l ClosedAccounts) divide(all Called, today func(string) string, fn func(nu
 		case i > 0 && all.Day <= l[i-1].Day+1:
 			for _, c := range l[i].Before {
 				if c.Day == all.Day && today(c.Endpoint) == all.Endpoint {
-					before.Calls, before.Credited = before.Calls+c.Calls, before.Credited+c.Credited
+					before.Calls, before.Credited, before.Overage = before.Calls+c.Calls, before.Credited+c.Credited, before.Overage+c.Overage
 				}
 			}
 		}
 		part := all
 		part.Calls = max(0, all.Calls-before.Calls)
 		part.Credited = min(part.Calls, max(0, all.Credited-before.Credited))
+		part.Overage = max(0, all.Overage-before.Overage)
 		if part.Calls > 0 {
 			fn(i, part)
 		}
-		all.Calls, all.Credited = all.Calls-part.Calls, all.Credited-part.Credited
+		all.Calls, all.Credited, all.Overage = all.Calls-part.Calls, all.Credited-part.Credited, all.Overage-part.Overage
 	}
 }
 
@@ -132,7 +139,7 @@ func (b *Book) CloseAccount(ctx context.Context, at time.Time, id string, first,
 	// that exists changes nothing.
 	var before, listed Row
 	err = retry(ctx, func() error {
-		before, listed, err = b.listClosed(ctx, a, Closed{Plan: a.Plan, At: at, CreatedAt: a.CreatedAt, Day: today})
+		before, listed, err = b.listClosed(ctx, a, Closed{Plan: a.Plan, At: at, CreatedAt: a.CreatedAt, Day: today, Billing: a.Billing})
 		return err
 	})
 	if err != nil {
@@ -244,11 +251,17 @@ type counter struct {
 func calledOf(counts []store.StoredCount, names store.Renames) map[counter]Called {
 	sums := make(map[counter]Called, len(counts))
 	for _, c := range counts {
-		of := counter{c.Account, names.Today(c.Endpoint), c.Day, c.Key == store.Closed || c.Key == store.ClosedCredited}
+		of := counter{c.Account, names.Today(c.Endpoint), c.Day, c.Key == store.Closed || c.Key == store.ClosedCredited || c.Key == store.ClosedOverage}
 		sum := sums[of]
-		sum.Day, sum.Endpoint, sum.Calls = c.Day, of.endpoint, sum.Calls+c.Used
-		if c.Key == store.Credited || c.Key == store.ClosedCredited {
+		sum.Day, sum.Endpoint = c.Day, of.endpoint
+		switch c.Key {
+		case store.OverageKey, store.ClosedOverage:
+			sum.Overage += c.Used
+		case store.Credited, store.ClosedCredited:
 			sum.Credited += c.Used
+			fallthrough
+		default:
+			sum.Calls += c.Used
 		}
 		sums[of] = sum
 	}
@@ -270,18 +283,21 @@ func (b *Book) billsOf(ctx context.Context, ids []string, accounts map[string]*A
 	var bills []numbered
 	for of, called := range calledOf(counts, b.names.Endpoints) {
 		bill := Bill{Account: of.account, Day: of.day, Endpoint: of.endpoint, Closed: true}
-		before := closed[of.account]
+		before, billing := closed[of.account], store.Billing{}
 		if a := accounts[of.account]; a != nil {
-			before, bill.Plan = before.without(a), a.Plan
+			before, bill.Plan, billing = before.without(a), a.Plan, a.Billing
 			if !of.closed {
 				bill.Label, bill.Closed = a.Label, false
 			}
 		} else if n := len(before) - 1; n >= 0 {
-			before, bill.Plan = before[:n], before[n].Plan
+			before, bill.Plan, billing = before[:n], before[n].Plan, before[n].Billing
 		}
 		add := func(number int, part Called) {
-			bill.Calls, bill.Credited = part.Calls, part.Credited
-			bills = append(bills, numbered{bill, number})
+			bill.Period = billing.Month(bill.Day).First
+			bill.Calls, bill.Credited, bill.Overage = part.Calls, part.Credited, min(part.Calls, part.Overage)
+			if part.Calls > 0 { // otherwise there is only overage, of calls that were given back
+				bills = append(bills, numbered{bill, number})
+			}
 		}
 		switch {
 		case !of.closed:
@@ -290,7 +306,7 @@ func (b *Book) billsOf(ctx context.Context, ids []string, accounts map[string]*A
 			add(-1, called)
 		default:
 			before.divide(called, b.names.Endpoints.Today, func(number int, part Called) {
-				bill.Plan = before[number].Plan
+				bill.Plan, billing = before[number].Plan, before[number].Billing
 				add(number, part)
 			})
 		}

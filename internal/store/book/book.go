@@ -18,16 +18,18 @@ import (
 // concurrent use.
 type Book struct {
 	Engine
+	store.Concurrency
 	recent  *Behind
 	damaged *outage.Log // of rows of recent
 	names   store.Names
+	clock   func() time.Time // nil for that of the engine
 }
 
 // New returns a book on an engine. It logs what it cannot write in the
 // background.
 func New(e Engine, logger *slog.Logger) *Book {
 	return &Book{
-		Engine:  e,
+		Engine: e, Concurrency: concurrencyOf(e),
 		recent:  &Behind{Engine: e, Every: flushEvery, Most: maxPending, Soon: true, Log: outage.New(logger, slog.LevelError, "writing recent calls")},
 		damaged: outage.New(logger, slog.LevelError, "reading the recent calls of an account"),
 	}
@@ -43,13 +45,26 @@ func (b *Book) Close() error {
 // closeWithin is how long Close may take.
 const closeWithin = 10 * time.Second
 
+// WithClock returns the book with another clock than that of the engine.
+func (b *Book) WithClock(now func() time.Time) *Book {
+	moved := *b
+	moved.clock = now
+	return &moved
+}
+
 // now is the time of the engine.
 func (b *Book) now() time.Time {
+	if b.clock != nil {
+		return b.clock()
+	}
 	if clock, ok := b.Engine.(store.Clock); ok {
 		return clock.Now()
 	}
 	return time.Now()
 }
+
+// Now is the time of the engine, which gates that share it agree on.
+func (b *Book) Now() time.Time { return b.now() }
 
 // ChangeOne is Change for one document.
 func (b *Book) ChangeOne(ctx context.Context, at time.Time, id string, edit func(*Account) error) error {
@@ -83,6 +98,7 @@ func (b *Book) Declare(ctx context.Context, at time.Time, ids []string, edit fun
 	errs := b.Engine.Change(ctx, at, ids, func(i int, a *Account) error {
 		existed := a.Exists
 		b.translate(a, store.Renames.Today)
+		a.endPlan(at)
 		err := edit(i, a)
 		b.translate(a, store.Renames.Oldest)
 		deleted[i] = existed && !a.Exists

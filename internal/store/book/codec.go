@@ -113,6 +113,9 @@ func Decode(id string, parts Parts) (*Account, error) {
 	a := &Account{Exists: true}
 	err := decode(parts.Account, &a.Account)
 	a.ID = id
+	if day := a.Billing.Day; day < 0 || day > 31 {
+		err = errors.Join(err, fmt.Errorf("%w: billing day %d", ErrDamaged, day))
+	}
 	for _, o := range a.Overrides {
 		err = errors.Join(err, checkLimit(o.Limit))
 	}
@@ -149,7 +152,7 @@ func (a *Account) decodeKeys(kind token.Kind, data []byte) error {
 
 // checkLimit finds a limit that a gate cannot compute with.
 func checkLimit(l store.Limit) error {
-	if known := store.Second <= l.Period && l.Period <= store.Month; !known || l.Max < 0 || l.Max == 0 && l.Period.IsPace() {
+	if known := store.Second <= l.Period && l.Period <= store.Total; !known || l.Max < 0 || l.Max == 0 && l.Period.IsPace() {
 		return fmt.Errorf("%w: a limit of %.80q", ErrDamaged, l.Endpoint)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/internal/store/book"
 	"github.com/caddy-tollgate/tollgate/internal/token"
@@ -40,7 +41,9 @@ func fill(v reflect.Value) {
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
-		v.SetInt(1 << 40)
+		v.SetInt(31)
+	case reflect.Int32:
+		v.SetInt(20_000)
 	case reflect.Uint8, reflect.Uint64:
 		v.SetUint(2)
 	case reflect.Slice:
@@ -53,8 +56,10 @@ func fill(v reflect.Value) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).Name == "OfAddress" {
-				continue // limits of addresses are not kept
+			if slices.Contains([]string{"OfAddress", "Calls", "Requests", "Soft", "Included"}, v.Type().Field(i).Name) {
+				if v.Type() == reflect.TypeFor[store.Limit]() {
+					continue // such limits are not kept
+				}
 			}
 			fill(v.Field(i))
 		}
@@ -74,6 +79,7 @@ func filled[T any]() (value T) {
 var notKept = []string{
 	"Account.ID", "Key.Account", "Key.Kind", "Key.LastUsedAt", "Key.LastUsedFrom",
 	"Record.Account", "Record.From", "Record.Handle", "Entry.ID", "Event.Queued", "Event.Data", "Limit.OfAddress", "Override.OfAddress",
+	"Limit.Calls", "Override.Calls", "Limit.Requests", "Override.Requests", "Limit.Soft", "Override.Soft", "Limit.Included", "Override.Included",
 }
 
 // TestTags: each field of a type that is kept has a number of its own and a
@@ -81,7 +87,7 @@ var notKept = []string{
 func TestTags(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []any{
-		store.Account{}, store.StoredKey{}, store.Limit{}, store.Override{}, store.Record{}, store.Entry{}, store.Event{}, book.LastUse{},
+		store.Account{}, store.StoredKey{}, store.Limit{}, store.Override{}, store.Billing{}, store.Prepaid{}, store.TopUp{}, calendar.Window{}, store.Record{}, store.Entry{}, store.Event{}, book.LastUse{},
 	} {
 		var numbers []string
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(kept)) {
@@ -175,7 +181,7 @@ func TestDamaged(t *testing.T) {
 		"a cut account": {Account: good.Account[:len(good.Account)-1]}, "bytes behind": {Account: append(slices.Clone(good.Account), 0)},
 		"a cut key": {Account: good.Account, Keys: good.Keys[:9]}, "another type": {Account: good.Account, Logins: good.Account},
 		"cut in the middle": {Account: good.Account, Keys: large[:len(large)/2]}, "a bomb": {Account: good.Account, Keys: bomb},
-		"no period": limited(store.Limit{Max: 1}), "an unknown period": limited(store.Limit{Period: store.Month + 1, Max: 1}),
+		"no period": limited(store.Limit{Max: 1}), "an unknown period": limited(store.Limit{Period: store.Total + 1, Max: 1}),
 		"a pace of nothing": limited(store.Limit{Period: store.Hour}), "a negative limit": limited(store.Limit{Period: store.Day, Max: -1}),
 		"an override": override.Encode(),
 	} {

@@ -248,7 +248,7 @@ func (b *Book) setCalled(ctx context.Context, account string, credits []Credit) 
 	credited = make([]int64, len(credits))
 	for i := range credits {
 		for _, n := range counts {
-			if n.Endpoint != credits[i].Endpoint {
+			if n.Endpoint != credits[i].Endpoint || n.Key == store.OverageKey || n.Key == store.ClosedOverage {
 				continue
 			}
 			credits[i].Called += n.Used

@@ -13,6 +13,7 @@ import (
 //
 //	k id    that the id of an event is known, until the row expires
 //	q n id  an event that waits for delivery; the numbers ascend in the order in which events are added
+//	x t a k that the key k of the account a, which expires, gets an event at the time t
 //	c       the entry of the log up to which events were made, and the last number
 //
 // No row is made from others, so a backup can have rows of several instants.
@@ -24,7 +25,7 @@ func newEventValue(key string) any {
 	switch {
 	case strings.HasPrefix(key, "q "):
 		return new(store.Event)
-	case strings.HasPrefix(key, "k "):
+	case strings.HasPrefix(key, "k "), strings.HasPrefix(key, "x "):
 		return new(string)
 	case key == "c":
 		return new([3]int64)

@@ -37,7 +37,7 @@ func (b *Book) Dump(ctx context.Context, write func(Piece) error) error {
 
 // Spaces returns the spaces with a name that can have rows at a time.
 func Spaces(now time.Time) []Space {
-	spaces := []Space{EventSpace, closedSpace, movingSpace, timezoneSpace}
+	spaces := []Space{EventSpace, closedSpace, movingSpace, endingSpace, timezoneSpace}
 	first, last := refusedDays(now)
 	for day := first; day <= last; day++ {
 		spaces = append(spaces, RefusedSpace(day))
@@ -86,6 +86,8 @@ func newValue(of Space, key string) any {
 		return new(Credit)
 	case ofAccount && strings.HasPrefix(key, totalPrefix+" ") && strings.Count(key, " ") == 2:
 		return new(int64)
+	case of == endingSpace:
+		return new(bool)
 	case of == movingSpace:
 		return new(time.Time)
 	case of == closedSpace:

@@ -67,7 +67,7 @@ func TestPieces(t *testing.T) {
 				t.Errorf("got entry %+v, want %+v", got.Entry, p.Entry)
 			}
 		case p.Row != nil:
-			if kind, _, _ = strings.Cut(p.Space.Name, " "); kind != "refused" && kind != "closed" {
+			if kind, _, _ = strings.Cut(p.Space.Name, " "); kind != "refused" && kind != "closed" && kind != "ending" {
 				row, _, _ := strings.Cut(p.Row.Key, " ")
 				kind = strings.TrimSpace(kind + " " + row)
 			}
@@ -89,7 +89,7 @@ func TestPieces(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"calls", "closed", "count", "document", "ended", "entry", "events c", "events k", "events q", "refused", "timezone timezone", "uses", "~credit", "~credited"}
+	want := []string{"calls", "closed", "count", "document", "ended", "ending", "entry", "events c", "events k", "events q", "events x", "refused", "timezone timezone", "uses", "~credit", "~credited"}
 	if got := slices.Sorted(maps.Keys(kinds)); !slices.Equal(got, want) {
 		t.Errorf("got kinds %q, want %q", got, want)
 	}
@@ -100,7 +100,7 @@ func TestPieceRefusals(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		``, `{}`, `[]`, `{"key":{}}`, `{"account":{"id":"a"},"count":{}}`, `{"account":{"id":"a","keys":[null]}}`,
-		`{"account":{"id":"a","keys":[{"id":"k","hash":"00"}]}}`, `{"account":{"id":"a","overrides":[{"period":"week"}]}}`,
+		`{"account":{"id":"a","keys":[{"id":"k","hash":"00"}]}}`, `{"account":{"id":"a","overrides":[{"period":"fortnight"}]}}`,
 		`{"row":{"account":"a","key":"unknown","value":1}}`, `{"row":{"space":"unknown","key":"calls","value":[]}}`,
 		`{"row":{"account":"a","key":"calls","value":{}}}`, `{"row":{"account":"a","key":"calls"}}`,
 		`{"row":{"account":"a","key":"calls","value":[{"unknown":1}]}}`, `{"row":{"account":"a","space":"events","key":"n","value":1}}`,

@@ -20,26 +20,29 @@ func (b *Book) translate(a *Account, to func(store.Renames, string) string) {
 	if b.names.Endpoints.None() {
 		return
 	}
-	a.Overrides = b.names.Overrides(a.Overrides, to)
+	a.Terms = b.names.Terms(a.Terms, to)
 	for _, k := range a.Keys {
 		k.Limits, k.Abilities = b.names.Limits(k.Limits, to), b.names.AbilitiesOf(k.Abilities, to)
 	}
 }
 
-// Get is that of the engine.
+// Get is that of the engine, with the plan of now.
 func (b *Book) Get(ctx context.Context, id string) (*Account, error) {
 	a, err := b.Engine.Get(ctx, id)
 	if err == nil {
 		b.translate(a, store.Renames.Today)
+		a.renew(b.now())
 	}
 	return a, err
 }
 
-// List is that of the engine.
+// List is that of the engine, with the plans of now.
 func (b *Book) List(ctx context.Context, after string, limit int, keys bool) ([]*Account, error) {
 	list, err := b.Engine.List(ctx, after, limit, keys)
+	now := b.now()
 	for _, a := range list {
 		b.translate(a, store.Renames.Today)
+		a.renew(now)
 	}
 	return list, err
 }

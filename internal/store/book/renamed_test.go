@@ -69,21 +69,21 @@ func TestRenamed(t *testing.T) {
 		a.Overrides = []store.Override{{Limit: limit("change", store.Day, 4)}, {Limit: limit("exchange", store.Day, 3)}, {Limit: limit("other", store.Day, 2)}}
 		return a.Create(named("k1", []store.Limit{limit("change", store.Day, 9)}, "change", "exchange", "fixings", "other"))
 	})
-	wantList(t, "today", shown(t, today), "convert/day 3", "other/day 2", "k1[convert other rates][{convert day 9 false false}]")
+	wantList(t, "today", shown(t, today), "convert/day 3", "other/day 2", "k1[convert other rates][{convert day 9 false false false false 0 0}]")
 	change(today, func(a *book.Account) error {
 		a.Overrides = append(a.Overrides, store.Override{Limit: limit("rates", store.Month, 1)})
 		return a.Create(named("k2", []store.Limit{limit("rates", store.Day, 8)}, "convert"))
 	})
-	wantList(t, "before", shown(t, b), "change/day 3", "other/day 2", "fixings/month 1", "k1[change fixings other][{change day 9 false false}]", "k2[change][{fixings day 8 false false}]")
+	wantList(t, "before", shown(t, b), "change/day 3", "other/day 2", "fixings/month 1", "k1[change fixings other][{change day 9 false false false false 0 0}]", "k2[change][{fixings day 8 false false false false 0 0}]")
 
 	stored, err := b.Grant(t.Context(), named("k1", nil).Hash, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored.Overrides = append(stored.Overrides, store.Override{Limit: limit("exchange", store.Day, 5)}) // by a configuration that had no rename yet
+	stored.Terms.Overrides = append(stored.Terms.Overrides, store.Override{Limit: limit("exchange", store.Day, 5)}) // by a configuration that had no rename yet
 	granted := renames().Grant(stored)
-	wantList(t, "limits of a grant", []string{fmt.Sprint(granted.Overrides[2].Limit, len(granted.Overrides), granted.Restriction.Limits)}, "{convert day 5 false false} 3 [{convert day 9 false false}]")
-	if before := fmt.Sprint(stored.Overrides[0].Endpoint, stored.Restriction.Limits); before != "change[{change day 9 false false}]" {
+	wantList(t, "limits of a grant", []string{fmt.Sprint(granted.Terms.Overrides[2].Limit, len(granted.Terms.Overrides), granted.Restriction.Limits)}, "{convert day 5 false false false false 0 0} 3 [{convert day 9 false false false false 0 0}]")
+	if before := fmt.Sprint(stored.Terms.Overrides[0].Endpoint, stored.Restriction.Limits); before != "change[{change day 9 false false false false 0 0}]" {
 		t.Errorf("the grant of the store has changed: %s", before)
 	}
 

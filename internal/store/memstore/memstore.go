@@ -4,12 +4,10 @@
 package memstore
 
 import (
-	"bytes"
 	"context"
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +24,7 @@ type engine struct {
 	counts     map[string]map[counter]int64 // by account, also of deleted ones
 	holders    map[token.Hash]string        // the account that got a token last
 	spaces     map[book.Space]rows          // without handles
+	receipts   map[receipt]store.Receipt
 	log        []book.LogEntry
 	lastID     store.EntryID
 	lastHandle store.Handle
@@ -44,17 +43,19 @@ type counter struct {
 	store.Count
 }
 
-// pace is a bucket of a key, or of the account if key is empty.
+// pace is a bucket of a key, or of the account if key is empty. With the key
+// CallsKey it counts calls.
 type pace struct {
 	key, endpoint string
 	period        store.Period
 }
 
-type rows map[string]book.Row
-
 // New returns an empty engine.
 func New() book.Engine {
-	return &engine{accounts: map[string]*account{}, counts: map[string]map[counter]int64{}, holders: map[token.Hash]string{}, spaces: map[book.Space]rows{}}
+	return &engine{
+		accounts: map[string]*account{}, counts: map[string]map[counter]int64{}, holders: map[token.Hash]string{}, spaces: map[book.Space]rows{},
+		receipts: map[receipt]store.Receipt{},
+	}
 }
 
 // lock locks the engine until the end of the function that defers it.
@@ -116,19 +117,25 @@ func (e *engine) Take(_ context.Context, call store.Call, limits []store.Limit, 
 	if a == nil {
 		return false, store.ErrNoGrant
 	}
-	a.setRooms(&call, limits, rooms)
-	if slices.ContainsFunc(rooms, func(room store.Room) bool { return room.Remaining < cost }) {
-		return false, nil
+	if !e.expects(a, call.Receipt) {
+		return false, store.ErrReceipt
 	}
-	e.count(&call, cost)
+	a.setRooms(&call, limits, rooms)
+	for i, limit := range limits {
+		if rooms[i].Remaining < limit.Weight(cost) {
+			return false, nil
+		}
+	}
+	e.count(&call, limits, store.Taken(&call, limits, func(i int) int64 { return rooms[i].Used(&limits[i]) }))
 	for _, limit := range limits {
 		if limit.Period.IsPace() {
 			bucket := a.buckets[paceOf(&call, limit)]
-			bucket.Take(limit, clock(&call), cost)
+			bucket.Take(limit, clock(&call), limit.Weight(cost))
 			a.buckets[paceOf(&call, limit)] = bucket
 		}
 	}
 	a.setRooms(&call, limits, rooms)
+	e.keep(a, call.Receipt)
 	return true, nil
 }
 
@@ -142,22 +149,37 @@ func (e *engine) Rooms(_ context.Context, call store.Call, limits []store.Limit,
 	return nil
 }
 
-func (e *engine) Settle(_ context.Context, call store.Call, cost int64) error {
+func (e *engine) Settle(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room, cost int64, refund bool) error {
 	defer e.lock()()
-	if e.find(call.Account, call.Handle) != nil || e.accounts[call.Account] == nil {
-		e.count(&call, cost-call.Weight())
+	a := e.find(call.Account, call.Handle)
+	if !e.expects(a, call.Receipt) {
+		return store.ErrReceipt
+	}
+	if a == nil && e.accounts[call.Account] != nil {
+		return nil
+	}
+	e.keep(a, call.Receipt)
+	e.count(&call, limits, store.Settled(&call, limits, rooms, cost, refund))
+	if a == nil || refund {
+		return nil
+	}
+	for i, limit := range limits {
+		if limit.Period.IsPace() && !limit.Calls {
+			bucket := a.buckets[paceOf(&call, limit)]
+			bucket.Settle(limit, clock(&call), rooms[i].Busy, call.Weight(), cost)
+			a.buckets[paceOf(&call, limit)] = bucket
+		}
 	}
 	return nil
 }
 
-// count adds to the counters of a call: that of the account, and with a Key
-// that of the key. None falls below zero. Those of a deleted account do not rise
-// from zero.
-func (e *engine) count(call *store.Call, cost int64) {
-	counts := e.counts[call.Account]
-	for _, key := range slices.Compact([]string{"", call.Key}) {
-		c := counter{key, store.Count{Day: call.Day, Endpoint: call.Endpoint}}
-		if n := max(0, counts[c]+cost); counts[c] > 0 || n > 0 && e.accounts[call.Account] != nil {
+// count adds to the counters of a call. None falls below zero. Those of a deleted
+// account do not rise from zero.
+func (e *engine) count(call *store.Call, limits []store.Limit, amounts store.Amounts) {
+	counts, places := e.counts[call.Account], store.PlacesOf(call, limits)
+	for _, p := range places.All() {
+		c := counter{p.Key, store.Count{Day: p.Day, Endpoint: call.Endpoint}}
+		if n := max(0, counts[c]+amounts[p.Counts]); counts[c] > 0 || n > 0 && e.accounts[call.Account] != nil {
 			counts[c] = n
 		}
 	}
@@ -165,13 +187,6 @@ func (e *engine) count(call *store.Call, cost int64) {
 
 // clock is the time of a call for buckets.
 func clock(call *store.Call) time.Duration { return time.Duration(call.At.UnixNano()) }
-
-func keyOf(call *store.Call, limit store.Limit) string {
-	if limit.OfKey {
-		return call.Key
-	}
-	return ""
-}
 
 // coveredOf returns the endpoint whose calls a limit covers, or store.All.
 func coveredOf(call *store.Call, limit store.Limit) string {
@@ -182,7 +197,7 @@ func coveredOf(call *store.Call, limit store.Limit) string {
 }
 
 func paceOf(call *store.Call, limit store.Limit) pace {
-	return pace{keyOf(call, limit), coveredOf(call, limit), limit.Period}
+	return pace{call.KeyOf(&limit), coveredOf(call, limit), limit.Period}
 }
 
 func (a *account) setRooms(call *store.Call, limits []store.Limit, rooms []store.Room) {
@@ -191,12 +206,9 @@ func (a *account) setRooms(call *store.Call, limits []store.Limit, rooms []store
 			rooms[i] = a.buckets[paceOf(call, limit)].Room(limit, clock(call))
 			continue
 		}
-		first, last := call.Day, call.Day
-		if limit.Period == store.Month {
-			first, last = call.Day.Month()
-		}
+		days := call.Window(&limit)
 		var used int64
-		for c := range usedOn(a.counts, keyOf(call, limit), first, last) {
+		for c := range usedOn(a.counts, call.KeyOf(&limit), days.First, days.Last) {
 			if covered := coveredOf(call, limit); c.Endpoint == covered || covered == store.All && c.Endpoint != call.Except {
 				used += c.Used
 			}
@@ -245,82 +257,13 @@ func (e *engine) Credit(_ context.Context, id string, keys []string, day calenda
 	back := max(0, total-counts[credited]-counts[closedCredited])
 	n := min(back, counts[used])
 	for _, key := range append([]string{""}, keys...) {
-		c := counter{key, of}
-		counts[c] = max(0, counts[c]-n)
+		for _, day := range []calendar.Day{day, store.TotalDay} {
+			c := counter{key, store.Count{Day: day, Endpoint: endpoint}}
+			counts[c] = max(0, counts[c]-n)
+		}
 	}
 	ofClosed := min(back-n, counts[closed])
 	counts[credited], counts[closed], counts[closedCredited] = counts[credited]+n, counts[closed]-ofClosed, counts[closedCredited]+ofClosed
-	return nil
-}
-
-// begin makes room for the counts of a new account.
-func (e *engine) begin(id string) {
-	counts := map[counter]int64{}
-	for c, used := range e.counts[id] {
-		switch c.key {
-		case "":
-			c.key = store.Closed
-		case store.Credited:
-			c.key = store.ClosedCredited
-		}
-		counts[c] += used
-	}
-	e.counts[id] = counts
-}
-
-func (e *engine) Change(_ context.Context, at time.Time, ids []string, edit func(int, *book.Account) error) []error {
-	defer e.lock()()
-	errs := make([]error, len(ids))
-	for i, id := range ids {
-		errs[i] = e.change(at, id, func(a *book.Account) error { return edit(i, a) })
-	}
-	return errs
-}
-
-func (e *engine) change(at time.Time, id string, edit func(*book.Account) error) error {
-	a := e.accounts[id]
-	isNew := a == nil
-	if isNew {
-		e.lastHandle++
-		a = &account{handle: e.lastHandle, buckets: map[pace]store.Bucket{}}
-	}
-	step, err := book.NewStep(id, a.Account, at, time.Now(), edit)
-	if err != nil {
-		return err
-	}
-	for _, k := range step.Claims {
-		if other := e.accounts[e.holders[k.Hash]]; other != nil && other.ID != id {
-			if own := other.Holding(k.Hash, at); own != nil && own.Live(at) {
-				return store.ErrTokenTaken
-			}
-		}
-	}
-	rows := e.rowsOf(book.Space{Account: id})
-	if !rows.commit(step.After.Rows) {
-		return book.ErrConflict
-	}
-
-	for _, k := range step.Claims {
-		e.holders[k.Hash] = id
-	}
-	maps.DeleteFunc(a.counts, func(c counter, _ int64) bool { return slices.Contains(step.After.Retired, c.key) })
-	for _, l := range step.After.Log {
-		e.lastID = e.lastID.Next(l.At)
-		l.ID = e.lastID
-		e.log = append(e.log, l)
-	}
-	if !step.After.Exists {
-		delete(e.accounts, id)
-		// The counts of the account stay, those of its keys do not.
-		maps.DeleteFunc(e.counts[id], func(c counter, _ int64) bool { return !slices.Contains(store.OwnCounts, c.key) })
-		maps.DeleteFunc(rows, func(key string, _ book.Row) bool { return !strings.HasPrefix(key, book.KeptPrefix) })
-		return nil
-	}
-	if isNew {
-		e.begin(id)
-	}
-	a.Account, a.counts = step.After.Clone(), e.counts[id]
-	e.accounts[id] = a
 	return nil
 }
 
@@ -371,80 +314,6 @@ func (e *engine) Totals(context.Context) (t store.Totals, err error) {
 		}
 	}
 	return t, nil
-}
-
-// rowsOf returns the rows of a space.
-func (e *engine) rowsOf(of book.Space) rows {
-	of.Handle = 0
-	if e.spaces[of] == nil {
-		e.spaces[of] = rows{}
-	}
-	return e.spaces[of]
-}
-
-// get returns a row, without a Value if there is none or it has expired.
-func (r rows) get(key string) book.Row {
-	if row := r[key]; row.Expires.IsZero() || time.Now().Before(row.Expires) {
-		return book.Row{Key: key, Value: row.Value, Expires: row.Expires}
-	}
-	return book.Row{Key: key}
-}
-
-// all returns the rows whose keys are not before from and before to, all behind
-// from if to is empty, in the order of their keys.
-func (r rows) all(from, to string) iter.Seq[book.Row] {
-	return func(yield func(book.Row) bool) {
-		for _, key := range slices.Sorted(maps.Keys(r)) {
-			row := r.get(key)
-			if row.Value != nil && key >= from && (to == "" || key < to) && !yield(row) {
-				return
-			}
-		}
-	}
-}
-
-// commit makes all writes, or none if a row is not as expected.
-func (r rows) commit(writes []book.Write) bool {
-	for _, w := range writes {
-		if value := r.get(w.Key).Value; w.Check && (!bytes.Equal(value, w.Old) || (value == nil) != (w.Old == nil)) {
-			return false
-		}
-	}
-	for _, w := range writes {
-		r[w.Key] = w.Row
-	}
-	return true
-}
-
-func (e *engine) GetRows(_ context.Context, of book.Space, keys ...string) (list []book.Row, err error) {
-	defer e.lock()()
-	for _, key := range keys {
-		list = append(list, e.rowsOf(of).get(key))
-	}
-	return list, nil
-}
-
-func (e *engine) Scan(_ context.Context, limit int, ranges ...book.Range) ([][]book.Row, error) {
-	defer e.lock()()
-	lists := make([][]book.Row, len(ranges))
-	for i, r := range ranges {
-		all := slices.Collect(e.rowsOf(r.Space).all(r.From, r.To))
-		lists[i] = all[:min(len(all), limit)]
-		limit -= len(lists[i])
-	}
-	return lists, nil
-}
-
-func (e *engine) Commit(_ context.Context, batches ...book.Batch) []error {
-	defer e.lock()()
-	errs := make([]error, len(batches))
-	for i, b := range batches {
-		exists := b.Account == "" || e.find(b.Account, b.Handle) != nil
-		if exists && !e.rowsOf(b.Space).commit(b.Writes) {
-			errs[i] = book.ErrConflict
-		}
-	}
-	return errs
 }
 
 func (e *engine) Entries(_ context.Context, after, before store.EntryID, reverse bool, limit int) (list []book.LogEntry, err error) {

@@ -126,8 +126,8 @@ func TestLogAgrees(t *testing.T) {
 			for more := true; more; {
 				var added []store.Event
 				var err error
-				added, more, err = event.NewQueue(reader.Book).Follow(t.Context(), began, func(e store.Entry) *store.Event {
-					return &store.Event{ID: e.Account + " " + e.Target, At: e.At, Known: e.At.Add(time.Hour)}
+				added, more, err = event.NewQueue(reader.Book).Follow(t.Context(), began, func(e store.Entry) []store.Event {
+					return []store.Event{{ID: e.Account + " " + e.Target, At: e.At, Known: e.At.Add(time.Hour)}}
 				})
 				check(t, err)
 				events += len(added)

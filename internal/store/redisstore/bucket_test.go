@@ -55,12 +55,12 @@ func (l *level) fits(now, period int64) bool {
 // stored returns the level as takeScript stores it: without the head of an array.
 func (l *level) stored() string {
 	n := newNumbers()
-	n.add(l.full.Int64(), l.part.Int64())
+	n.add(l.full.Int64(), l.part.Int64(), 0)
 	return n.text()[3:]
 }
 
 // paceReply is what takeScript replies about one pace.
-type paceReply struct{ result, now, debt, part int64 }
+type paceReply struct{ result, now, debt, part, busy int64 }
 
 // takePace takes a cost from one pace.
 func takePace(t *testing.T, s *Store, call store.Call, limit store.Limit, cost int64) paceReply {
@@ -76,7 +76,7 @@ func takePace(t *testing.T, s *Store, call store.Call, limit store.Limit, cost i
 	for range callCounters {
 		r.int()
 	}
-	got.debt, got.part = r.int(), r.int()
+	got.debt, got.part, got.busy = r.int(), r.int(), r.int()
 	if r.err != nil || len(r.reply) > 0 {
 		t.Fatalf("%v, %d elements left", r.err, len(r.reply))
 	}
@@ -167,6 +167,77 @@ func compareBucket(t *testing.T, bucket *store.Bucket, limit store.Limit, got pa
 	room, want := limit.RoomOf(uint64(got.debt), uint64(got.part), time.Microsecond), bucket.Room(limit, now)
 	if room.Remaining != want.Remaining || room.Full < want.Full || room.Full >= want.Full+time.Microsecond {
 		t.Fatalf("%+v, cost %d: got %+v, which is %+v, want %+v", limit, cost, got, room, want)
+	}
+}
+
+// TestBucketSettled compares the buckets of settleScript with store.Bucket, for
+// random costs, while the buckets become full and are taken from again.
+func TestBucketSettled(t *testing.T) {
+	t.Parallel()
+	s, call := openBuckets(t)
+	steps := 3000
+	if storetest.Long() {
+		steps = 40_000
+	}
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	type taken struct{ cost, busy int64 }
+	var limit store.Limit
+	var bucket *store.Bucket
+	var held []taken
+	kinds := map[string]int{}
+	for step := range steps {
+		if step%30 == 0 { // another bucket
+			period := []store.Period{store.Second, store.Minute, store.Hour}[random.IntN(3)]
+			call.Endpoint = "e" + decimal(int64(step))
+			limit = store.Limit{Endpoint: call.Endpoint, Period: period, Max: 1 + random.Int64N([]int64{9, 1e4, 1e9, 1e14}[random.IntN(4)])}
+			bucket, held = &store.Bucket{}, nil
+		}
+		// Some costs are refilled before the next step.
+		soon := max(1, limit.Max/(limit.Period.Pace().Microseconds()/300))
+		call.Cost = 1 + random.Int64N([]int64{soon, soon, 2 * soon, 4 * soon, limit.Max}[random.IntN(5)])
+		if len(held) == 0 || random.IntN(2) == 0 {
+			got := takePace(t, s, call, limit, call.Cost)
+			if got.result == admitted {
+				bucket.Take(limit, time.Duration(got.now)*time.Microsecond, call.Cost)
+				held = append(held, taken{call.Cost, got.busy})
+			}
+		} else {
+			i := random.IntN(len(held))
+			to, one := call.Cost-1, held[i]
+			held = append(held[:i], held[i+1:]...)
+			call.Cost = one.cost
+			keys, args := s.newTaking(&call, []store.Limit{limit}).settlement([]store.Room{{Busy: time.Duration(one.busy)}}, to, false)
+			reply, err := s.client.run(t.Context(), settleScript, keys, args)
+			must(t, err)
+			now, err := reply[0].AsInt64()
+			must(t, err)
+			before := *bucket
+			bucket.Settle(limit, time.Duration(now)*time.Microsecond, time.Duration(one.busy)*time.Microsecond, one.cost, to)
+			switch {
+			case to > one.cost:
+				kinds["more"]++
+			case *bucket == before:
+				kinds["none back"]++
+			case bucket.Full < time.Duration(now)*time.Microsecond:
+				kinds["full"]++
+			default:
+				kinds["back"]++
+			}
+		}
+		got := takePace(t, s, call, limit, 0)
+		now := time.Duration(got.now) * time.Microsecond
+		want := bucket.Room(limit, now)
+		if room := limit.RoomOf(uint64(got.debt), uint64(got.part), time.Microsecond); room.Remaining != want.Remaining || room.Full < want.Full || room.Full >= want.Full+time.Microsecond {
+			t.Fatalf("seed %d, step %d, %+v: got %+v, which is %+v, want %+v", seed, step, limit, got, room, want)
+		}
+		if busy := time.Duration(got.busy) * time.Microsecond; !bucket.IsFull(now) && busy != bucket.Busy {
+			t.Fatalf("seed %d, step %d: busy since %v, want %v", seed, step, busy, bucket.Busy)
+		}
+	}
+	t.Log(kinds)
+	if len(kinds) < 4 {
+		t.Errorf("seed %d: %v: the test decides too little", seed, kinds)
 	}
 }
 

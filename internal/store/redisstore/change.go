@@ -233,17 +233,18 @@ func (c *change) request() (keys, args []string) {
 		}
 	}
 	if c.isCreation() {
-		// A closed account may have had the id. Its counts, the first two,
-		// move to the others.
-		addCounts("", store.Credited, store.Closed, store.ClosedCredited)
+		// A closed account may have had the id. Its counts, the first three,
+		// move to the others: see store.AfterClosing.
+		addCounts("", store.Credited, store.OverageKey, store.Closed, store.ClosedCredited, store.ClosedOverage)
 		for _, month := range months {
 			expiries = append(expiries, decimal(countsExpire(month)))
 		}
 	}
+	months = append(months, firstOf(store.TotalDay))
 	addCounts(after.Retired...)
 	if c.step.IsDeletion() {
-		keys = append(keys, c.accountKey(c.id))
-		addCounts(c.step.Before.Counted()...)
+		keys = append(keys, c.accountKey(c.id), c.countsKey(c.id, "", monthOf(store.TotalDay)))
+		addCounts(append(c.step.Before.Counted(), store.CallsKey)...)
 	}
 	args = append([]string{version, decimal(c.until), strconv.Itoa(len(expiries))}, expiries...)
 	args = append(append(args, strconv.Itoa(len(fields)/2)), fields...)

@@ -174,7 +174,7 @@ func TestLayout(t *testing.T) {
 	server := redistest.Start(t)
 	do(t, server, "SET", "tollgate:layout", "1")
 	s := openAny(t, redisstore.Options{URL: server.URL()})
-	refuses(t, s, `layout "1", this program knows layout "6"`)
+	refuses(t, s, `layout "1", this program knows layout "7"`)
 	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Check: %v, want %v", err, store.ErrUnavailable)
 	}

@@ -126,8 +126,8 @@ func (s *several) Rooms(ctx context.Context, call store.Call, limits []store.Lim
 	return s.next().Rooms(ctx, call, limits, rooms)
 }
 
-func (s *several) Settle(ctx context.Context, call store.Call, cost int64) error {
-	return s.next().Settle(ctx, call, cost)
+func (s *several) Settle(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room, cost int64, refund bool) error {
+	return s.next().Settle(ctx, call, limits, rooms, cost, refund)
 }
 
 func (s *several) Credit(ctx context.Context, account string, keys []string, day calendar.Day, endpoint string, total int64) error {

@@ -67,8 +67,9 @@ func TestDeleteManyKeys(t *testing.T) {
 	}
 }
 
-// TestCreateAgain: what closed accounts have used and were credited moves when
-// the next account with the id is created, in all months, and expires as before.
+// TestCreateAgain: what closed accounts have used and were credited, and their
+// overage, move when the next account with the id is created, in all months, and
+// expire as before. Their totals are deleted.
 // Their calls that are given back late do not bring back what a gate has seen.
 func TestCreateAgain(t *testing.T) {
 	t.Parallel()
@@ -77,18 +78,20 @@ func TestCreateAgain(t *testing.T) {
 	day := today()
 	days := []calendar.Day{day, day - 45, day - store.CountsFor}
 	var first store.Call
+	limits := append(allTotals(10*3), store.Limit{Endpoint: "convert", Period: store.Day, Max: 10, Soft: true, Included: 1})
 	for round, gate := range []*gate{late, s, s} {
 		grant, err := s.Confirm(t.Context(), newAccount(t, s, account), s.now())
 		check(t, err)
 		call := store.Call{Account: account, Endpoint: "convert", Key: "key_" + account, Handle: grant.Handle, Cost: int64(10 - round)}
 		for _, call.Day = range days {
-			_, err := gate.Take(t.Context(), call, nil, nil)
-			check(t, err)
+			if admitted, err := gate.Take(t.Context(), call, limits, make([]store.Room, len(limits))); err != nil || !admitted {
+				t.Fatalf("a call of %s in round %d: got %t, %v", call.Day, round, admitted, err)
+			}
 			if round < 2 {
 				check(t, gate.Engine.Credit(t.Context(), account, []string{call.Key}, call.Day, "convert", int64(2*round+2)))
 			}
 			if round > 0 {
-				check(t, late.Settle(t.Context(), first, 0)) // changes nothing: its account is another one
+				check(t, late.Settle(t.Context(), first, nil, nil, 0, false)) // changes nothing: its account is another one
 			}
 		}
 		check(t, s.DeleteAccount(t.Context(), account))
@@ -97,10 +100,10 @@ func TestCreateAgain(t *testing.T) {
 			first.Cost = 1
 		}
 	}
-	check(t, late.Settle(t.Context(), first, 0)) // of the last day
+	check(t, late.Settle(t.Context(), first, nil, nil, 0, false)) // of the last day
 	check(t, put(t, s, account))
 	for i, day := range days {
-		want := map[string]int64{store.Closed: 10 + 9 + 8 - 2*2, store.ClosedCredited: 2 * 2}
+		want := map[string]int64{store.Closed: 10 + 9 + 8 - 2*2, store.ClosedCredited: 2 * 2, store.ClosedOverage: 9 + 8 + 7}
 		if i == len(days)-1 {
 			want[store.Closed]--
 		}
@@ -117,6 +120,9 @@ func TestCreateAgain(t *testing.T) {
 		_, last := day.Month()
 		expires := (last + 1 + store.CountsFor).UTC().Unix()
 		month := strings.ReplaceAll(day.String()[:7], "-", "")
+		if left := keysOf(t, server, "*:u:999912*"); len(left) > 0 {
+			t.Errorf("the totals %v are left", left)
+		}
 		for _, key := range keysOf(t, server, "*:u:"+month+"*") {
 			if !strings.Contains(key, ":~closed") {
 				t.Errorf("%s is left", key)
@@ -139,7 +145,7 @@ func TestPrune(t *testing.T) {
 		id := fmt.Sprint("key_", i)
 		newKey(t, s, account, id)
 		if i == 0 {
-			_, err := s.Take(t.Context(), call, nil, nil)
+			_, err := s.Take(t.Context(), call, allTotals(9)[1:2], make([]store.Room, 1))
 			check(t, err)
 		}
 		check(t, s.RevokeKey(t.Context(), account, id, s.now().Add(-time.Minute).Add(time.Duration(i))))

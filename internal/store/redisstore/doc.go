@@ -18,9 +18,15 @@
 //	P:{A}:u:202611           hash: counts of a month, expires 400 days after it.
 //	                         It stays when the account is deleted
 //	P:{A}:u:202611:<key>     the same for a key with limits of its own, or for
-//	                         ~credited, ~closed and ~closed-credited: see
+//	                         ~credited, ~overage, ~calls and the like: see
 //	                         store.Credited
-//	P:{A}:b:…                a bucket of a pace, expires when it is full
+//	P:{A}:u:999912           the same for store.TotalDay. It has no expiry, and
+//	                         is deleted with the account
+//	P:{A}:b:…                a bucket of a pace: when it is full and since when it
+//	                         is not. It expires when it is full
+//	P:{A}:r:<endpoint>       sorted set: calls that run, by expiry. Their gate renews
+//	                         them. It expires with the last one
+//	P:{A}:p:…                the receipt of a call: the handle and its value
 //	P:t:<hash of the token>  account and key of a token, and when it was written
 //	P:n:<id of a key>        the same for the id of a key
 //	P:s:{<name>}:i, n, x     the rows of another space
@@ -35,7 +41,8 @@
 // The counts of a month are four counters for each endpoint: "22:convert" for
 // its calls on the 22nd, "convert" for those of the month, and "22:*" and "*"
 // for all endpoints together. g is the generation: see Lost writes. Of ~credited
-// and the like, only "22:convert" is read.
+// and ~overage, only "22:convert" is read. A week, or a month from another day
+// than the 1st, is the sum of its days: take.lua adds them up.
 //
 // A gate refuses data with another number of the layout. While a restore runs, and
 // after one that failed, the layout is not a number.
@@ -60,7 +67,7 @@
 // log.go. What other slots have is written before the document where the
 // document needs it, and after it where only totals do. See change.steps. A
 // change that creates a document moves what closed accounts with the id before
-// it have used and were credited.
+// it have used and were credited, and their overage.
 //
 // The entry of a token is written before its key. It says only which account to
 // read. It changes only when the token is imported into another account after
@@ -81,7 +88,9 @@
 // Counts of a smaller generation are ignored. If a failover loses a settlement for
 // less, the higher counts stay. A store does not remember what is credited. If a
 // failover loses a credit, and a store has seen the lower counts, these come back
-// and the credited calls are in neither number.
+// and the credited calls are in neither number. It remembers no overage and no
+// earlier day either: what a failover loses of these is lost, and a week that is
+// the sum of its days does not have it.
 //
 // # Servers
 //

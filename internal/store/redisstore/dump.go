@@ -95,8 +95,8 @@ func (s *Store) piecesWith(ctx context.Context, d *document) ([]book.Piece, erro
 	of := book.Space{Account: d.ID}
 	keys := append(s.spaceKeys(of)[1:], s.accountKey(d.ID))
 	var counts []store.StoredCount // with the first day of a month
-	for _, key := range slices.Concat(store.OwnCounts, d.Counted()) {
-		for _, month := range s.allMonths() {
+	for _, key := range slices.Concat(store.OwnCounts, []string{store.CallsKey}, d.Counted()) {
+		for _, month := range append(s.allMonths(), firstOf(store.TotalDay)) {
 			keys = append(keys, s.countsKey(d.ID, key, monthOf(month)))
 			counts = append(counts, store.StoredCount{Account: d.ID, Key: key, Count: store.Count{Day: month}})
 		}

@@ -246,6 +246,26 @@ func daily(most int64) []store.Limit {
 	return []store.Limit{{Endpoint: "convert", Period: store.Day, Max: most}}
 }
 
+// allKinds are limits of each kind, and allTotals those of totals. A call with them
+// counts in seven hashes.
+func allKinds(most int64) []store.Limit {
+	return append(allTotals(most), []store.Limit{
+		{Endpoint: "convert", Period: store.Day, Max: most, OfKey: true},
+		{Endpoint: "convert", Period: store.Week, Max: most, Soft: true, Included: 1},
+		{Endpoint: store.All, Period: store.Month, Max: most},
+		{Endpoint: store.All, Period: store.Day, Max: most, Calls: true},
+		{Endpoint: "convert", Period: store.Minute, Max: 4 * most, Calls: true},
+		{Endpoint: "convert", Period: store.Hour, Max: 4 * most},
+	}...)
+}
+
+func allTotals(most int64) []store.Limit {
+	return []store.Limit{
+		{Endpoint: "convert", Period: store.Total, Max: most}, {Endpoint: store.All, Period: store.Total, Max: most, OfKey: true},
+		{Endpoint: "convert", Period: store.Total, Max: most, Calls: true},
+	}
+}
+
 // prefix returns a prefix of its own for each test, so that tests can share a
 // server.
 func prefix(t testing.TB) string {

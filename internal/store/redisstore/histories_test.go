@@ -108,7 +108,7 @@ func (r *recorder) do(client int, o operation) (got outcome, happened bool) {
 	case take:
 		got.admitted, err = gate.Take(r.Context(), call, limits, rooms)
 	case settle:
-		err = gate.Settle(r.Context(), call, o.to)
+		err = gate.Settle(r.Context(), call, nil, nil, o.to, false)
 	case read:
 		err = gate.Rooms(r.Context(), call, limits, rooms)
 	}

@@ -73,7 +73,7 @@ func TestServerRefusesWrites(t *testing.T) {
 				if admitted || !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || !strings.Contains(err.Error(), test.code) {
 					t.Errorf("store %d: got %v, %v, want %s", gate, admitted, err, test.code)
 				}
-				err = s.Settle(t.Context(), f.call(), int64(3*gate))
+				err = s.Settle(t.Context(), f.call(), nil, nil, int64(3*gate), false)
 				if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || !strings.Contains(err.Error(), test.code) {
 					t.Errorf("store %d settles: got %v, want %s", gate, err, test.code)
 				}

@@ -122,7 +122,6 @@ func (s *Store) queue(ctx context.Context, account string) ([]string, error) {
 // publishOrphans publishes the queues of gates that ended during a change. The
 // client reports if the server does not work.
 func (s *Store) publishOrphans(ctx context.Context) {
-	defer close(s.ended)
 	failures := outage.New(s.client.options.Logger, slog.LevelWarn, "writing the audit log of other gates")
 	ticker := time.NewTicker(publishEvery)
 	defer ticker.Stop()

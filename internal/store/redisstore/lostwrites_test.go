@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -15,15 +16,18 @@ import (
 type books struct {
 	*fleet
 	server *redistest.Server
-	keys   []string // the counts of the account, of its key, and what is credited
-	saved  []any    // nil for counts that did not exist
+	// keys are the counts of the account, of its key, what is credited, the
+	// number of calls, and the totals.
+	keys  []string
+	saved []any // nil for counts that did not exist
 }
 
 func newBooks(t *testing.T) *books {
 	server := redistest.Start(t)
 	b := &books{fleet: newFleet(t, redisstore.Options{URL: server.URL()}), server: server}
 	counts := "tollgate:{" + account + "}:u:" + strings.ReplaceAll(b.day.String()[:7], "-", "")
-	b.keys = []string{counts, counts + ":key_" + account, counts + ":~credited"}
+	totals := "tollgate:{" + account + "}:u:999912"
+	b.keys = []string{counts, counts + ":key_" + account, counts + ":~credited", counts + ":~calls", totals, totals + ":key_" + account, totals + ":~calls"}
 	return b
 }
 
@@ -104,6 +108,38 @@ func TestLostWrites(t *testing.T) {
 	}
 }
 
+// TestLostKinds: what is lost of the totals and of the number of calls comes back,
+// beside the counts of the day. What was given back does not.
+func TestLostKinds(t *testing.T) {
+	t.Parallel()
+	const most, kept = 20, 5
+	for i, limit := range allKinds(most) {
+		if limit.Period.IsPace() || limit.Soft {
+			continue // no store remembers buckets, and a soft limit is like others
+		}
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			b, rooms := newBooks(t), make([]store.Room, 1)
+			limits := []store.Limit{limit}
+			b.takes(1, kept, limits)
+			b.save()
+			b.takes(0, most-kept, limits)
+			b.lose()
+			for gate := range b.gates {
+				for _, limits := range [][]store.Limit{limits, daily(most), bothDaily(most)[1:]} {
+					if b.takes(gate, 1, limits) > 0 {
+						t.Errorf("store %d admits a call above the limit %+v", gate, limits)
+					}
+				}
+			}
+			check(t, b.gates[1].Settle(t.Context(), b.keyCall(), limits, rooms, 0, true))
+			if admitted := b.takes(2, 2, limits) + b.takes(0, 2, limits) + b.takes(1, 2, limits); admitted != 1 {
+				t.Errorf("admitted %d calls after the refund of one", admitted)
+			}
+		})
+	}
+}
+
 // TestRefundAfterLostWrites: a store that refunds a call on a server that lost
 // writes continues from what it has seen.
 func TestRefundAfterLostWrites(t *testing.T) {
@@ -119,13 +155,13 @@ func TestRefundAfterLostWrites(t *testing.T) {
 			b := newBooks(t)
 			taken := b.takes(0, test.kept, bothDaily(most))
 			if test.refunds {
-				check(t, b.gates[0].Settle(t.Context(), b.keyCall(), 0))
+				check(t, b.gates[0].Settle(t.Context(), b.keyCall(), nil, nil, 0, false))
 				taken--
 			}
 			b.save()
 			b.takes(0, most-taken, bothDaily(most))
 			b.lose()
-			check(t, b.gates[0].Settle(t.Context(), b.keyCall(), 0))
+			check(t, b.gates[0].Settle(t.Context(), b.keyCall(), nil, nil, 0, false))
 			if got := b.used(1, b.keyCall()); got != most-1 {
 				t.Errorf("counted %d calls after the refund, want %d", got, most-1)
 			}
@@ -149,12 +185,12 @@ func TestLostRefund(t *testing.T) {
 		b.takes(0, 10, bothDaily(most))
 		used := 10
 		if earlier { // the counts that come back have a generation
-			check(t, b.gates[0].Settle(t.Context(), b.keyCall(), 0))
+			check(t, b.gates[0].Settle(t.Context(), b.keyCall(), nil, nil, 0, false))
 			used--
 		}
 		b.save()
 		used += b.takes(0, 20, bothDaily(most))
-		check(t, b.gates[0].Settle(t.Context(), b.keyCall(), 0))
+		check(t, b.gates[0].Settle(t.Context(), b.keyCall(), nil, nil, 0, false))
 		used--
 		b.lose()
 		if got := used + b.takes(0, 2*most, bothDaily(most)); got != most {
@@ -176,7 +212,7 @@ func TestRefundsStayAfterLostWrites(t *testing.T) {
 	b.save()
 	b.takes(1, calls, bothDaily(100))
 	for range refunds {
-		check(t, b.gates[0].Settle(t.Context(), b.keyCall(), 0))
+		check(t, b.gates[0].Settle(t.Context(), b.keyCall(), nil, nil, 0, false))
 	}
 	b.lose()
 	b.takes(0, 1, bothDaily(100))
@@ -314,7 +350,7 @@ func TestRefundOfKeyOnly(t *testing.T) {
 	b := newBooks(t)
 	b.takes(0, 5, bothDaily(100))
 	do(t, b.server, "DEL", b.keys[0])
-	check(t, b.gates[1].Settle(t.Context(), b.keyCall(), 0))
+	check(t, b.gates[1].Settle(t.Context(), b.keyCall(), nil, nil, 0, false))
 	b.takes(1, 1, bothDaily(100))
 	for i, want := range []any{"1", "5", nil} {
 		if got := do(t, b.server, "HGET", b.keys[i], "convert"); got != want {

@@ -45,7 +45,7 @@ func TestCachesAreBounded(t *testing.T) {
 			s := &Store{}
 			s.seen, _ = lru.New[seenKey, *seen](maxSeen)
 			for n := range maxSeen / 10 {
-				seen := s.seenOf(seenKey{id(n), id(n)})
+				seen := s.seenOf(seenKey{account: id(n), key: id(n)})
 				for i := range 5 { // endpoints
 					endpoint := fmt.Sprint("endpoint_", i)
 					seen.note(1, "2026-11", "25", 1, &[callCounters]string{"25:" + endpoint, endpoint, "25:*", "*"}, [callCounters]int64{1, 1, 1, 1})

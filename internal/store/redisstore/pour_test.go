@@ -92,7 +92,7 @@ func (p *pour) one(gate int) bool {
 // settle settles a call with at most what it took.
 func (p *pour) settle(gate int, call store.Call) {
 	cost := rand.Int64N(call.Cost + 1)
-	switch err := p.gates[gate].Settle(p.Context(), call, cost); {
+	switch err := p.gates[gate].Settle(p.Context(), call, nil, nil, cost, false); {
 	case err == nil:
 		p.spent.Add(cost)
 	case errors.Is(err, store.ErrUnknown):

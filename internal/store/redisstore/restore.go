@@ -251,7 +251,9 @@ func (r *restore) addCount(b rueidis.Builder, c *store.StoredCount) {
 	for _, field := range []string{day + ":" + c.Endpoint, c.Endpoint, day + ":*", "*"} {
 		r.send(b.Hincrby().Key(key).Field(field).Increment(c.Used).Build())
 	}
-	r.send(b.Arbitrary("EXPIREAT").Keys(key).Args(decimal(countsExpire(c.Day))).Build())
+	if c.Day != store.TotalDay {
+		r.send(b.Arbitrary("EXPIREAT").Keys(key).Args(decimal(countsExpire(c.Day))).Build())
+	}
 }
 
 // addRow adds a row to those of its space that were added last.

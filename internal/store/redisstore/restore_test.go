@@ -192,7 +192,7 @@ func TestRestoreRefusals(t *testing.T) {
 		o.Prefix = "layout"
 		do(t, server, "SET", "layout:layout", "1")
 		err := redisstore.Restore(t.Context(), o, all(list, nil))
-		if want := `layout "1", this program knows layout "6"`; !errors.Is(err, store.ErrNotEmpty) || !strings.Contains(err.Error(), want) {
+		if want := `layout "1", this program knows layout "7"`; !errors.Is(err, store.ErrNotEmpty) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %v with %s", err, store.ErrNotEmpty, want)
 		}
 	})

@@ -28,6 +28,8 @@ var (
 	scanScript         = newScript("scan")
 	dumpScript         = newScript("dump")
 	pingScript         = newScript("ping")
+	runningScript      = newScript("running")
+	receiptScript      = newScript("receipt")
 	attemptsReadScript = newScript("attempts_read")
 	attemptsSwapScript = newScript("attempts_swap")
 )

@@ -9,8 +9,12 @@ import (
 // endpoint and of all endpoints, on the day and in the month.
 const callCounters = 4
 
-// seenKey is the holder of counts: an account, or one of its keys.
-type seenKey struct{ account, key string }
+// seenKey is the holder of counts: an account, or one of its keys. Those of totals
+// are apart: they have a month of their own.
+type seenKey struct {
+	account, key string
+	total        bool
+}
 
 // seen has the highest counts that this gate has seen of a holder, in one month.
 // A server that lost writes in a failover continues from them.

@@ -12,7 +12,7 @@ import (
 )
 
 // layout is the number of the layout of the data.
-const layout = "6"
+const layout = "7"
 
 // unfinished is the layout of data that a restore is writing, or has not
 // finished.

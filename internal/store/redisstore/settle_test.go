@@ -31,7 +31,7 @@ func (b *books) admit(gate int, cost int64) store.Call {
 
 func (b *books) settle(gate int, call store.Call, cost int64) {
 	b.Helper()
-	check(b, b.gates[gate].Settle(b.Context(), call, cost))
+	check(b, b.gates[gate].Settle(b.Context(), call, nil, nil, cost, false))
 }
 
 // wantUsed checks what each store counts, and that the next call meets it.
@@ -222,7 +222,7 @@ func TestSettleWithoutReply(t *testing.T) {
 	// unknown tells whether a settlement may have happened. It did not succeed.
 	unknown := func(gate int, cost int64) bool {
 		t.Helper()
-		err := b.gates[gate].Settle(t.Context(), call, cost)
+		err := b.gates[gate].Settle(t.Context(), call, nil, nil, cost, false)
 		if !errors.Is(err, store.ErrUnavailable) {
 			t.Fatalf("store %d: got %v, want %v", gate, err, store.ErrUnavailable)
 		}
@@ -266,7 +266,7 @@ func TestSettleWithDamagedReply(t *testing.T) {
 			copy(reply[at:], "+2x")
 		}
 	})
-	if err := b.gates[0].Settle(t.Context(), call, 25); !errors.Is(err, store.ErrUnknown) || !errors.Is(err, store.ErrUnavailable) {
+	if err := b.gates[0].Settle(t.Context(), call, nil, nil, 25, false); !errors.Is(err, store.ErrUnknown) || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("got %v, want %v", err, store.ErrUnknown)
 	}
 	proxy.Edit(nil)

@@ -144,8 +144,8 @@ func TestGateEnds(t *testing.T) {
 		t.Errorf("%v are left", left)
 	}
 	for events := 0; ; {
-		added, more, err := event.NewQueue(b).Follow(t.Context(), began, func(e store.Entry) *store.Event {
-			return &store.Event{ID: fmt.Sprint(e.Account, e.Target), At: e.At, Queued: true, Known: e.At.Add(time.Hour)}
+		added, more, err := event.NewQueue(b).Follow(t.Context(), began, func(e store.Entry) []store.Event {
+			return []store.Event{{ID: fmt.Sprint(e.Account, e.Target), At: e.At, Queued: true, Known: e.At.Add(time.Hour)}}
 		})
 		must(t, err)
 		if events += len(added); !more {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,10 +40,11 @@ type Store struct {
 	seed          maphash.Seed
 	// epochs change when this gate changes an account. A cached grant of
 	// an older epoch is not used.
-	epochs [epochs]atomic.Uint64
+	epochs  [epochs]atomic.Uint64
+	running running
 
-	stop  context.CancelFunc
-	ended chan struct{} // closed when publishing in the background ended
+	stop       context.CancelFunc
+	background sync.WaitGroup
 }
 
 var (
@@ -61,20 +63,21 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: c, prefix: o.Prefix, grants: newGrants(), seed: maphash.MakeSeed(), ended: make(chan struct{})}
+	s := &Store{client: c, prefix: o.Prefix, grants: newGrants(), seed: maphash.MakeSeed(), running: running{lists: map[string][]string{}}}
 	// They fail only for a size below 1.
 	s.tokenAccounts, _ = lru.New[token.Hash, string](maxGrants)
 	s.seen, _ = lru.New[seenKey, *seen](maxSeen)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	go s.publishOrphans(ctx)
+	s.background.Go(func() { s.publishOrphans(ctx) })
+	s.background.Go(func() { s.renewRunning(ctx) })
 	return s, nil
 }
 
 // Close ends the connections.
 func (s *Store) Close() error {
 	s.stop()
-	<-s.ended
+	s.background.Wait()
 	s.client.close()
 	return nil
 }

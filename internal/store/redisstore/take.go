@@ -2,13 +2,9 @@ package redisstore
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -21,6 +17,7 @@ const (
 	changed
 	late
 	deleted
+	other // receipt
 )
 
 // errLate says that the server got a call too late to count it.
@@ -80,6 +77,8 @@ func (s *Store) send(ctx context.Context, t *taking, cost int64, rooms []store.R
 		return false, store.ErrChanged
 	case deleted:
 		return false, store.ErrNoGrant
+	case other:
+		return false, store.ErrReceipt
 	case late:
 		if until := t.call.Until; !until.IsZero() && now >= until.UnixMicro() {
 			return false, store.ErrChanged
@@ -109,22 +108,39 @@ type taking struct {
 	store  *Store
 	call   *store.Call
 	limits []store.Limit
-	month  string // 202611
-	day    string // 22
-	fields [callCounters]string
-	// holders have the counters: "" for the account, and the key if the call
-	// counts for one.
-	holders []string
+	// groups are where the call counts, apart from its overage.
+	groups []group
+	soft   bool // a limit is
+}
+
+// group is a hash with counters that a call adds to.
+type group struct {
+	store.Place
+	month, day string // 202611, 22
+	fields     [callCounters]string
 }
 
 func (s *Store) newTaking(call *store.Call, limits []store.Limit) *taking {
-	t := &taking{store: s, call: call, limits: limits, holders: []string{""}}
-	t.month, t.day = dateOf(call.Day)
-	t.fields = [callCounters]string{t.day + ":" + call.Endpoint, call.Endpoint, t.day + ":*", "*"}
-	if call.Key != "" {
-		t.holders = append(t.holders, call.Key)
+	t := &taking{store: s, call: call, limits: limits}
+	places := store.PlacesOf(call, limits)
+	for _, p := range places.All() {
+		if p.Counts == store.OfOverage {
+			t.soft = true
+			continue
+		}
+		g := group{Place: p}
+		g.month, g.day = dateOf(p.Day)
+		g.fields = [callCounters]string{g.day + ":" + call.Endpoint, call.Endpoint, g.day + ":*", "*"}
+		t.groups = append(t.groups, g)
 	}
 	return t
+}
+
+func (g *group) isTotal() bool { return g.Day == store.TotalDay }
+
+// key is the hash of a group in a month.
+func (t *taking) key(g *group, month string) string {
+	return t.store.countsKey(t.call.Account, g.Key, month)
 }
 
 // dateOf returns the month and the day of the month of a day.
@@ -138,44 +154,131 @@ func monthOf(day calendar.Day) string {
 	return month
 }
 
-// monthKeys are the account and the counts of the month.
-func (t *taking) monthKeys() []string {
+// groupKeys are the account and the hashes of the groups.
+func (t *taking) groupKeys() []string {
 	keys := make([]string, 1, 3+len(t.limits))
 	keys[0] = t.store.accountKey(t.call.Account)
-	for _, holder := range t.holders {
-		keys = append(keys, t.store.countsKey(t.call.Account, holder, t.month))
+	for i := range t.groups {
+		keys = append(keys, t.key(&t.groups[i], t.groups[i].month))
 	}
 	return keys
 }
 
+// overageKey is the hash of the overage.
+func (t *taking) overageKey() string {
+	return t.store.countsKey(t.call.Account, store.OverageKey, monthOf(t.call.Day))
+}
+
 // request returns the keys and the arguments of takeScript.
 func (t *taking) request(cost, until int64) (keys, args []string) {
-	keys = t.monthKeys()
+	keys = t.groupKeys()
 	n := newNumbers()
-	n.add(until, cost, countsExpire(t.call.Day), int64(len(t.holders)))
-	t.addSeen(n)
+	paces := 0
+	for i := range t.limits {
+		if t.limits[i].Period.IsPace() {
+			paces++
+		}
+	}
+	n.add(until, cost, countsExpire(t.call.Day), int64(len(t.groups)), int64(paces))
+	t.addGroups(n, store.Amounts{cost, store.Requests(t.limits)})
 	for i := range t.limits {
 		if l := &t.limits[i]; l.Period.IsPace() {
 			keys = append(keys, t.bucketKey(l))
-			whole, part := costTime(l, cost)
+			whole, part := costTime(l, l.Weight(cost))
 			n.add(l.Period.Pace().Microseconds(), l.Max, int64(whole), int64(part))
 		}
 	}
 	for i := range t.limits {
 		if l := &t.limits[i]; !l.Period.IsPace() {
-			n.add(int64(1+t.holderOf(l)), int64(counterOf(l)), l.Max)
+			keys = t.addQuota(n, keys, l)
 		}
 	}
-	return keys, []string{number(uint64(t.call.Handle)), number(t.call.Version), t.day, t.call.Endpoint, t.call.Except, n.text()}
+	_, day := dateOf(t.call.Day)
+	args = []string{number(uint64(t.call.Handle)), number(t.call.Version), day, t.call.Endpoint, t.call.Except, n.text()}
+	keys, args = t.addReceipt(keys, args, cost)
+	if t.soft {
+		keys = append(keys, t.overageKey())
+	}
+	return keys, args
 }
 
-// addSeen adds what was seen of the holders.
-func (t *taking) addSeen(n *numbers) {
-	for _, holder := range t.holders {
-		generation, counts := t.seen(holder).read(uint64(t.call.Handle), t.month, t.day, &t.fields)
-		n.add(generation)
+// addReceipt adds the receipt of a call that has a cost.
+func (t *taking) addReceipt(keys, args []string, cost int64) ([]string, []string) {
+	r := t.call.Receipt
+	if r == nil || cost == 0 {
+		return keys, args
+	}
+	keys = append(keys, t.store.receiptKey(t.call.Account, r.Name))
+	left := max(1, time.Until(r.Expires).Milliseconds())
+	return keys, append(args, decimal(int64(len(keys))), string(r.Old), string(r.New), decimal(left))
+}
+
+// receiptKey is the key of a receipt. Scripts put the handle of the account before its
+// value, so that the next account of that id does not have it.
+func (s *Store) receiptKey(account, name string) string {
+	return s.prefix + ":{" + account + "}:p:" + name
+}
+
+// Receipt implements store.Counter.
+func (s *Store) Receipt(ctx context.Context, call store.Call, name string) ([]byte, error) {
+	reply, err := s.client.runWithin(ctx, receiptScript, []string{s.accountKey(call.Account), s.receiptKey(call.Account, name)}, nil)
+	if err != nil || len(reply) == 0 {
+		return nil, err
+	}
+	value, err := reply[0].ToString()
+	if err != nil {
+		return nil, damaged("receipt", err)
+	}
+	return []byte(value), nil
+}
+
+// addGroups adds the groups, what the call adds to each, and what was seen of it.
+func (t *taking) addGroups(n *numbers, amounts store.Amounts) {
+	for i := range t.groups {
+		g := &t.groups[i]
+		total := int64(0)
+		if g.isTotal() {
+			total = 1
+		}
+		generation, counts := t.seen(g).read(uint64(t.call.Handle), g.month, g.day, &g.fields)
+		n.add(total, amounts[g.Counts], generation)
 		n.add(counts[:]...)
 	}
+}
+
+// addQuota adds a quota. It returns the keys with those of other months.
+func (t *taking) addQuota(n *numbers, keys []string, l *store.Limit) []string {
+	group, counter := t.groupOf(l), t.counterOf(l)
+	isSum := counter > callCounters
+	if !isSum && !l.Soft {
+		n.add(int64(1+group), int64(counter), l.Max)
+		return keys
+	}
+	included := int64(-1)
+	if l.Soft {
+		included = l.Included
+	}
+	n.add(int64(1+group), int64(10+counter), l.Max, included)
+	if !isSum {
+		n.add(0)
+		return keys
+	}
+	days := t.call.Window(l)
+	days.Last = min(days.Last, t.call.Day+2) // there are no later calls
+	months := monthsOf(days.First, days.Last)
+	n.add(int64(len(months)))
+	for _, first := range months {
+		_, last := first.Month()
+		key, without := int64(2+group), int64(0)
+		if first == firstOf(t.call.Day) {
+			without = int64(t.call.Day-first) + 1
+		} else {
+			keys = append(keys, t.key(&t.groups[group], monthOf(first)))
+			key = int64(len(keys))
+		}
+		n.add(key, int64(max(first, days.First)-first)+1, int64(min(last, days.Last)-first)+1, without)
+	}
+	return keys
 }
 
 // costTime returns the time that a cost takes in a bucket, in microseconds. A
@@ -187,28 +290,38 @@ func costTime(l *store.Limit, cost int64) (whole, part uint64) {
 	return l.CostTime(cost, time.Microsecond)
 }
 
-// holderOf returns the number of the holder of a limit.
-func (t *taking) holderOf(l *store.Limit) int {
-	if l.OfKey {
-		return len(t.holders) - 1
+// groupOf returns the number of the group of a quota.
+func (t *taking) groupOf(l *store.Limit) int {
+	key := t.call.KeyOf(l)
+	for i := range t.groups {
+		if g := &t.groups[i]; g.Key == key && g.isTotal() == (l.Period == store.Total) {
+			return i
+		}
 	}
 	return 0
 }
 
-// counterOf returns the number of the counter of a limit in takeScript.
-func counterOf(l *store.Limit) int {
+// counterOf returns the number of the counter of a quota in takeScript.
+func (t *taking) counterOf(l *store.Limit) int {
 	counter := 1
-	if l.Period == store.Month {
-		counter++
+	switch l.Period {
+	case store.Week, store.Month:
+		counter = 5
+		if first, last := t.call.Day.Month(); t.call.Window(l) == (calendar.Window{First: first, Last: last}) {
+			counter = 2
+		}
 	}
-	if l.Endpoint == store.All {
-		counter += 2
+	switch {
+	case l.Endpoint != store.All:
+		return counter
+	case counter > callCounters:
+		return counter + 1
 	}
-	return counter
+	return counter + 2
 }
 
-func (t *taking) seen(holder string) *seen {
-	return t.store.seenOf(seenKey{t.call.Account, holder})
+func (t *taking) seen(g *group) *seen {
+	return t.store.seenOf(seenKey{t.call.Account, g.Key, g.isTotal()})
 }
 
 // bucketKey returns the key of a bucket. It has the handle of the account, so
@@ -219,10 +332,10 @@ func (t *taking) bucketKey(l *store.Limit) string {
 		covered = store.All
 	}
 	return t.store.prefix + ":{" + t.call.Account + "}:b:" + number(uint64(t.call.Handle)) + ":" +
-		t.holders[t.holderOf(l)] + ":" + covered + ":" + l.Period.String()
+		t.call.KeyOf(l) + ":" + covered + ":" + l.Period.String()
 }
 
-// read reads the counters and the buckets of a reply.
+// read reads the counters, the buckets and the sums of a reply.
 func (t *taking) read(r *reader, rooms []store.Room) error {
 	width := callCounters
 	if t.call.Except != "" {
@@ -233,129 +346,43 @@ func (t *taking) read(r *reader, rooms []store.Room) error {
 		return r.err
 	}
 	for i := range t.limits {
+		if l := &t.limits[i]; l.Period.IsPace() {
+			debt, part, busy := r.int(), r.int(), r.int()
+			rooms[i] = l.RoomOf(uint64(debt), uint64(part), time.Microsecond)
+			rooms[i].Busy = time.Duration(busy)
+		}
+	}
+	for i := range t.limits {
 		l := &t.limits[i]
 		if l.Period.IsPace() {
-			debt, part := r.int(), r.int()
-			rooms[i] = l.RoomOf(uint64(debt), uint64(part), time.Microsecond)
 			continue
 		}
-		at := t.holderOf(l)*width + counterOf(l) - 1
-		used := counters[at]
-		if l.Endpoint == store.All && t.call.Except != "" {
-			used -= counters[at+2]
+		group, counter := t.groupOf(l), t.counterOf(l)
+		at := group*width + counter - 1
+		switch {
+		case counter > callCounters:
+			rooms[i] = l.RoomAfter(r.int())
+		case l.Endpoint == store.All && t.call.Except != "":
+			rooms[i] = l.RoomAfter(counters[at] - counters[at+2])
+		default:
+			rooms[i] = l.RoomAfter(counters[at])
 		}
-		rooms[i] = l.RoomAfter(used)
 	}
 	return r.err
 }
 
-// readCounters reads some counters of each holder, the first ones as seen.
+// readCounters reads some counters of each group, the first ones as seen.
 func (t *taking) readCounters(r *reader, width int) []int64 {
 	counters := make([]int64, 0, 2*(callCounters+2))
-	for _, holder := range t.holders {
-		generation := r.int()
+	for i := range t.groups {
+		g, generation := &t.groups[i], r.int()
 		for range width {
 			counters = append(counters, r.int())
 		}
 		if r.err != nil {
 			return nil
 		}
-		t.seen(holder).note(uint64(t.call.Handle), t.month, t.day, generation, &t.fields, [callCounters]int64(counters[len(counters)-width:]))
+		t.seen(g).note(uint64(t.call.Handle), g.month, g.day, generation, &g.fields, [callCounters]int64(counters[len(counters)-width:]))
 	}
 	return counters
-}
-
-// Settle implements store.Counter.
-func (s *Store) Settle(ctx context.Context, call store.Call, cost int64) error {
-	t := s.newTaking(&call, nil)
-	n := newNumbers()
-	n.add(cost-call.Weight(), countsExpire(call.Day))
-	t.addSeen(n)
-	args := []string{number(uint64(call.Handle)), t.day, call.Endpoint, n.text()}
-	sent := time.Now()
-	reply, err := s.client.runWithin(ctx, settleScript, t.monthKeys(), args)
-	if errors.Is(err, errNoReply) {
-		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
-	}
-	if err != nil {
-		return err
-	}
-	r := reader{reply: reply}
-	s.client.clock.read(r.int(), sent, time.Now())
-	if len(r.reply) > 0 { // the account exists
-		t.readCounters(&r, callCounters)
-	}
-	if r.err != nil {
-		return fmt.Errorf("%w: %w", store.ErrUnknown, damaged("reply", r.err))
-	}
-	return nil
-}
-
-// number returns a handle or a version as text, empty for 0: there is none.
-func number(n uint64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatUint(n, 10)
-}
-
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }
-
-// numbers are an array of MessagePack. A script parses it faster than text.
-type numbers struct {
-	bytes []byte
-	count uint16
-}
-
-func newNumbers() *numbers {
-	const arrayHead, usual = 3, 9 * 32
-	return &numbers{bytes: make([]byte, arrayHead, arrayHead+usual)}
-}
-
-func (n *numbers) add(values ...int64) {
-	const int64Format = 0xd3
-	for _, v := range values {
-		n.bytes = binary.BigEndian.AppendUint64(append(n.bytes, int64Format), uint64(v))
-		n.count++
-	}
-}
-
-func (n *numbers) text() string {
-	const array16Format = 0xdc
-	n.bytes[0] = array16Format
-	binary.BigEndian.PutUint16(n.bytes[1:], n.count)
-	return string(n.bytes)
-}
-
-// reader reads the elements of a reply. After an error, all are zero.
-type reader struct {
-	reply []rueidis.RedisMessage
-	err   error
-}
-
-var errShort = errors.New("too short")
-
-func (r *reader) next() (m rueidis.RedisMessage) {
-	if r.err == nil && len(r.reply) == 0 {
-		r.err = errShort
-	}
-	if r.err != nil {
-		return m
-	}
-	m, r.reply = r.reply[0], r.reply[1:]
-	return m
-}
-
-func (r *reader) int() (n int64) {
-	if m := r.next(); r.err == nil {
-		n, r.err = m.AsInt64()
-	}
-	return n
-}
-
-func (r *reader) text() (text string) {
-	if m := r.next(); r.err == nil {
-		text, r.err = m.ToString()
-	}
-	return text
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
 	"github.com/caddy-tollgate/tollgate/internal/login"
 	"github.com/caddy-tollgate/tollgate/internal/outage"
 	"github.com/caddy-tollgate/tollgate/internal/store"
@@ -54,7 +55,7 @@ func TestRoundTrips(t *testing.T) {
 		{Endpoint: "convert", Period: store.Hour, Max: 1000},
 	}
 	f.take(0, f.call(), limits) // this and the refund load the scripts
-	check(t, f.gates[0].Settle(t.Context(), f.call(), 0))
+	check(t, f.gates[0].Settle(t.Context(), f.call(), nil, nil, 0, false))
 	r := &trips{fleet: f, server: server}
 	check(t, server.Watch())
 	f.take(1, f.call(), limits)
@@ -81,8 +82,15 @@ func TestRoundTrips(t *testing.T) {
 	}
 	r.want("the first call of the new key", 3)
 
-	check(t, f.gates[1].Settle(t.Context(), f.call(), 0))
+	check(t, f.gates[1].Settle(t.Context(), f.call(), nil, nil, 0, false))
 	r.want("a refund", 1)
+	call, kinds := f.call(), allKinds(1000)
+	call.Key, call.Cost = "key_"+account, 5
+	call.Month = calendar.Window{First: call.Day - 35, Last: call.Day + 5} // two or three months of the calendar
+	f.take(1, call, kinds)
+	r.want("a call with each kind of limits", 1)
+	check(t, f.gates[1].Settle(t.Context(), call, kinds, make([]store.Room, len(kinds)), 7, false))
+	r.want("its settlement", 1)
 	if f.take(1, f.call(), daily(0)) {
 		t.Error("a limit of 0 admitted a call")
 	}
@@ -108,6 +116,7 @@ func (f *fleet) use() {
 	for i := range 30 {
 		f.take(i%3, call, limits)
 		f.take(i%3, f.call(), daily(20))
+		f.take(i%3, call, allKinds(1000))
 		f.gates[i%3].Record(store.Record{Account: account, Key: key, At: time.Now(), Endpoint: "convert", Status: 200})
 	}
 	earlier := call
@@ -115,7 +124,7 @@ func (f *fleet) use() {
 	if !f.take(0, earlier, daily(20)) {
 		f.Error("a call of another month was refused")
 	}
-	check(f, f.gates[0].Settle(f.Context(), call, 0))
+	check(f, f.gates[0].Settle(f.Context(), call, nil, nil, 0, false))
 	check(f, f.gates[0].AddRefused(f.Context(), []store.Refused{{Day: f.day, Code: "no_token", Calls: 1}}))
 	check(f, f.gates[1].ResetCounts(f.Context(), account, "convert", f.day))
 	check(f, f.gates[2].ResetCounts(f.Context(), account, "", f.day-100))
@@ -144,9 +153,9 @@ func (f *fleet) use() {
 	}
 }
 
-// TestKeysExpire: calls and logins create no key without a TTL, and all of an
-// account is in one slot. The account, its tokens without an expiry and three
-// keys for all accounts have none.
+// TestKeysExpire: calls and logins create no key without a TTL but the counts of
+// totals, which go with the account. All of an account is in one slot. The account,
+// its tokens without an expiry and three keys for all accounts have no TTL either.
 func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -157,6 +166,9 @@ func TestKeysExpire(t *testing.T) {
 	forever := map[string]bool{
 		"tollgate:layout": true, "tollgate:accounts": true, "tollgate:keys": true, "tollgate:{" + account + "}:a": true,
 		fmt.Sprintf("tollgate:t:%x", f.hash): true, "tollgate:n:key_" + account: true,
+	}
+	for _, holder := range []string{"", ":key_" + account, ":~calls"} {
+		forever["tollgate:{"+account+"}:u:999912"+holder] = true
 	}
 	kinds := map[string]int{}
 	for _, key := range keysOf(t, server, "*") {
@@ -183,7 +195,7 @@ func TestKeysExpire(t *testing.T) {
 	t.Log(kinds)
 
 	check(t, f.gates[0].DeleteAccount(t.Context(), account))
-	counts := regexp.MustCompile(`:u:\d{6}(:~credited)?$|:s:[inx]$`)
+	counts := regexp.MustCompile(`:u:2\d{5}(:~credited|:~overage)?$|:s:[inx]$`)
 	for _, row := range do(t, server, "HKEYS", "tollgate:{"+account+"}:s:n").([]any) {
 		if !strings.HasPrefix(row.(string), book.KeptPrefix+"credit") {
 			t.Errorf("the row %s is left of a deleted account", row)

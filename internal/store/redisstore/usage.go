@@ -30,7 +30,14 @@ func countsExpire(day calendar.Day) int64 {
 	return (last + 1 + store.CountsFor).UTC().Unix()
 }
 
-// allMonths are the first days of the months that can have counts.
+// firstOf is the first day of the month of a day.
+func firstOf(day calendar.Day) calendar.Day {
+	first, _ := day.Month()
+	return first
+}
+
+// allMonths are the first days of the months that can have counts, besides that of
+// totals.
 func (s *Store) allMonths() []calendar.Day {
 	today := calendar.UTCDay(s.Now())
 	return monthsOf(today-store.CountsFor-31, today+31)
@@ -108,10 +115,14 @@ func appendCounts(list []store.StoredCount, hash rueidis.RedisMessage, of store.
 // Credit implements book.Engine.
 func (s *Store) Credit(ctx context.Context, account string, keys []string, day calendar.Day, endpoint string, total int64) error {
 	month, ofMonth := dateOf(day)
-	var names []string
-	for _, holder := range append([]string{store.Credited, store.Closed, store.ClosedCredited, ""}, keys...) {
+	var names, totals []string
+	for i, holder := range append([]string{store.Credited, store.Closed, store.ClosedCredited, ""}, keys...) {
 		names = append(names, s.countsKey(account, holder, month))
+		if i > 2 {
+			totals = append(totals, s.countsKey(account, holder, monthOf(store.TotalDay)))
+		}
 	}
+	names = append(names, totals...)
 	_, err := s.client.runWrite(ctx, creditScript, names, []string{ofMonth, endpoint, decimal(total), decimal(countsExpire(day))})
 	return err
 }

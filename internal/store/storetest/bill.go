@@ -134,8 +134,9 @@ func (l *lives) end(want int64) {
 	}))
 }
 
+// bill is that of an account. Some of 6 and of 3 calls were above a soft limit.
 func (l *lives) bill(plan string, closed bool, day calendar.Day, calls, credited int64) book.Bill {
-	b := book.Bill{Account: "acc_1", Plan: plan, Closed: closed, Day: day, Endpoint: "convert", Calls: calls, Credited: credited}
+	b := book.Bill{Overage: map[int64]int64{3: 1, 6: 2}[calls], Account: "acc_1", Plan: plan, Closed: closed, Day: day, Period: firstOf(day), Endpoint: "convert", Calls: calls, Credited: credited}
 	if !closed {
 		b.Label = "Ada"
 	}
@@ -153,24 +154,27 @@ func (s *suite) closedAccounts() {
 	s.account("acc_10", "acc_unused")
 	s.must(s.store.CloseAccount(s.Context(), s.now, "acc_unused", day, day, func(*book.Account, []book.Bill) {}))
 	s.takeList(on(s.call("acc_10", "convert"), day), nil, true)
-	other := book.Bill{Account: "acc_10", Plan: "starter", Day: day, Endpoint: "convert", Calls: 1}
+	other := book.Bill{Account: "acc_10", Plan: "starter", Day: day, Period: firstOf(day), Endpoint: "convert", Calls: 1}
 
 	first := l.begin("starter")
 	s.create(store.Key{ID: "key_1", Account: "acc_1", Kind: token.Key, Name: "ci", CreatedAt: s.now})
 	late := call
 	late.Handle = first
-	s.takeList(costing(call, 5), nil, true)
+	soft := daily(100)
+	soft.Soft, soft.Included = true, 3
+	s.takeList(costing(call, 5), []store.Limit{soft}, true, 95)
 	s.takeList(costing(byKey(call, "key_1"), 2), nil, true)
 	s.takeList(costing(on(call, old), 4), nil, true)
 	s.must(s.store.Engine.Credit(s.Context(), "acc_1", nil, day, "convert", 1))
 	l.end(6)
-	s.must(s.store.Settle(s.Context(), late, 0))
+	s.must(s.store.Settle(s.Context(), late, nil, nil, 0, false))
 	s.wantBills(old, day, l.bill("starter", true, old, 4, 0), l.bill("starter", true, day, 6, 1), other)
 	s.restart()
 	s.wantBills(old, day, l.bill("starter", true, old, 4, 0), l.bill("starter", true, day, 6, 1), other)
 
 	call.Handle = l.begin("business")
-	s.takeList(costing(call, 3), limitList(), true, 17, 27, 37, 47)
+	soft.Included = 2
+	s.takeList(costing(call, 3), append(limitList(), soft), true, 17, 27, 37, 47, 97)
 	s.wantUsed(byKey(call, "key_1"), 0)
 	check := func() {
 		s.Helper()
@@ -186,7 +190,7 @@ func (s *suite) closedAccounts() {
 	call.Handle = l.begin("pro")
 	s.takeList(call, limitList(), true, 19, 29, 39, 49)
 	if late.Handle = grant.Handle; late.Handle != 0 {
-		s.must(s.store.Settle(s.Context(), late, 0)) // changes nothing
+		s.must(s.store.Settle(s.Context(), late, nil, nil, 0, false)) // changes nothing
 	}
 	closed := []book.Bill{l.bill("starter", true, old, 4, 0), l.bill("starter", true, day, 6, 1), l.bill("business", true, day, 3, 0)}
 	s.wantBills(old, day, append(closed, l.bill("pro", false, day, 1, 0), other)...)
@@ -206,7 +210,7 @@ func (s *suite) closedAccounts() {
 			counts++
 		}
 	}
-	if counts != 4 {
-		s.Errorf("a dump has %d counts of the closed account, want those of two days, of the closed ones before and a credit", counts)
+	if counts != 5 {
+		s.Errorf("a dump has %d counts of the closed account, want those of two days, of the closed ones before, a credit and overage", counts)
 	}
 }

@@ -71,9 +71,16 @@ func (s *suite) fill() {
 	s.account("acc_1", "acc_2", "acc_empty", "acc_deleted", "acc_closed", "acc_again")
 	_, err := PutAccount(s.Context(), s.store.Book, store.Account{
 		ID: "acc_2", Plan: "business", Label: "Grace Hopper", Disabled: true,
-		Overrides: []store.Override{{Limit: store.Limit{Endpoint: "convert", Period: store.Day, Max: 7}, Reason: "trial", CreatedAt: s.now, ExpiresAt: s.now.Add(time.Hour)}},
+		Terms: store.Terms{
+			Overrides: []store.Override{{Limit: store.Limit{Endpoint: "convert", Period: store.Day, Max: 7}, Reason: "trial", CreatedAt: s.now, ExpiresAt: s.now.Add(time.Hour)}},
+			Billing:   store.Billing{Day: 31}.Change(15, s.today), PlanUntil: s.now.Add(time.Hour), Then: "starter",
+			Prepaid: []store.Prepaid{{
+				Endpoint: "convert", Counted: 7, Used: -2, TopUps: []store.TopUp{{Calls: 5, Left: 3, ExpiresAt: s.now.Add(time.Hour)}, {Calls: 9, Left: 9}}, Since: s.now,
+			}},
+		},
 	})
 	s.must(err)
+	s.must(s.store.NotePlanEnd(s.Context(), "acc_2", s.now.Add(time.Hour)))
 	plain, limited, login := s.newKey("acc_1", "plain"), s.newKey("acc_1", "limited"), s.newKey("acc_2", "login")
 	limited.Limits = []store.Limit{{Endpoint: "convert", Period: store.Day, Max: 5}}
 	limited.Addresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}
@@ -88,6 +95,16 @@ func (s *suite) fill() {
 	ofKey.Key = limited.ID
 	for _, call := range []store.Call{call, ofKey, on(call, s.today-1), on(ofKey, s.today-40), s.call("acc_2", "rates"), s.call("acc_deleted", "rates"), costing(s.call("acc_closed", "rates"), 3), s.call("acc_again", "rates")} {
 		s.takeList(call, nil, true)
+	}
+	limits := []store.Limit{
+		{Endpoint: "rates", Period: store.Total, Max: 20}, {Endpoint: "rates", Period: store.Total, Max: 20, OfKey: true},
+		{Endpoint: store.All, Period: store.Total, Max: 20, Calls: true}, {Endpoint: "rates", Period: store.Week, Max: 9, Soft: true, Included: 1},
+	}
+	for _, account := range []string{"acc_1", "acc_closed"} {
+		admitted, err := s.store.Take(s.Context(), byKey(costing(s.call(account, "rates"), 4), limited.ID), limits, make([]store.Room, len(limits)))
+		if s.must(err); !admitted {
+			s.Errorf("a call of %s was refused", account)
+		}
 	}
 	credit := []book.Credit{{Day: s.today, Endpoint: "rates", Calls: 1}}
 	for _, account := range []string{"acc_2", "acc_closed"} {
@@ -123,7 +140,7 @@ func (s *suite) fill() {
 	s.must(s.store.AddEntries(s.Context(), s.entry("acc_1", -5), s.entry("acc_1", -5), s.entry("acc_2", -4)))
 	queued := store.Event{ID: "evt_1", Type: "tollgate.quota_exceeded", At: s.now, Body: []byte(`{}`), Known: s.now.Add(48 * time.Hour)}
 	var writes []book.Write
-	for key, value := range map[string]any{"k evt_1": "", "k evt_done": "", "q 01780000000000000000 evt_1": queued, "c": [3]int64{0, 0, 1_780_000_000_000_000_000}} {
+	for key, value := range map[string]any{"k evt_1": "", "k evt_done": "", "x 2126-11-20T10:00:00Z acc_1 key_1": "", "q 01780000000000000000 evt_1": queued, "c": [3]int64{0, 0, 1_780_000_000_000_000_000}} {
 		w := book.Write{Row: book.Row{Key: key, Value: book.EncodeRow(value)}}
 		if value == "" {
 			w.Expires = queued.Known
@@ -153,7 +170,7 @@ func (s *suite) dump() {
 		kind, _, _ := strings.Cut(text, ":")
 		kinds[kind]++
 	}
-	if got := fmt.Sprint(kinds); got != `map[{"account":4 {"audit":3 {"count":9 {"row":17]` {
+	if got := fmt.Sprint(kinds); got != `map[{"account":4 {"audit":3 {"count":17 {"row":19]` {
 		s.Errorf("got %s pieces:\n%s", got, strings.Join(want, "\n"))
 	}
 	stop, calls := errors.New("stop"), 0
@@ -171,7 +188,7 @@ func (s *suite) grants() (list []string) {
 		}
 		for _, k := range p.Document.Keys {
 			grant, err := s.store.Grant(s.Context(), k.Hash, s.now)
-			list = append(list, fmt.Sprint(k.ID, grant.Account, grant.Plan, grant.Overrides, grant.Restriction != nil, err))
+			list = append(list, fmt.Sprint(k.ID, grant.Account, grant.Plan, overridesOf(grant), grant.Restriction != nil, err))
 		}
 	}
 	slices.Sort(list)

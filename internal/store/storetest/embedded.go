@@ -84,7 +84,7 @@ func (s *suite) closed() {
 		"GrantAccount": func() error { _, err := st.GrantAccount(ctx, "acc_1", true); return err },
 		"Take":         func() error { _, err := st.Take(ctx, call, limits, rooms); return err },
 		"Rooms":        func() error { return st.Rooms(ctx, call, limits, rooms) },
-		"Settle":       func() error { return st.Settle(ctx, call, 0) },
+		"Settle":       func() error { return st.Settle(ctx, call, nil, nil, 0, false) },
 		"Change":       func() error { _, err := PutAccount(ctx, s.store.Book, store.Account{ID: "acc_1"}); return err },
 		"Delete":       func() error { return s.store.DeleteAccount(ctx, "acc_1") },
 		"Get":          func() error { _, err := st.Get(ctx, "acc_1"); return err },

@@ -235,9 +235,9 @@ func (s *suite) deletedAccount() {
 		_, err := s.store.Take(s.Context(), late, nil, nil)
 		s.wantError("a call with the grant of the deleted account", err, store.ErrNoGrant)
 		s.take(s.call("acc_1", "convert"), 10, 1, true)
-		s.must(s.store.Settle(s.Context(), late, 0)) // changes nothing
+		s.must(s.store.Settle(s.Context(), late, nil, nil, 0, false)) // changes nothing
 		s.wantUsed(late, 1)
-		s.must(s.store.Settle(s.Context(), s.call("acc_1", "convert"), 0))
+		s.must(s.store.Settle(s.Context(), s.call("acc_1", "convert"), nil, nil, 0, false))
 	}
 	s.restart()
 	check()

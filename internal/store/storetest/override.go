@@ -21,7 +21,7 @@ func (s *suite) overrides() {
 		s.Helper()
 		grant, err := s.store.Grant(s.Context(), hashOf(key.ID), s.now)
 		s.must(err)
-		return grant.Overrides
+		return overridesOf(grant)
 	}
 	change := func(change func(a *store.Account)) {
 		s.Helper()
@@ -60,4 +60,11 @@ func (s *suite) overrides() {
 	if !same(granted, most) || grant()[0].Max != 1 {
 		s.Errorf("a change of the account has changed an earlier grant: %+v", granted[0])
 	}
+}
+
+func overridesOf(g store.Grant) []store.Override {
+	if g.Terms == nil {
+		return nil
+	}
+	return g.Terms.Overrides
 }

@@ -115,9 +115,53 @@ func (s *suite) pacesOfReturnedCalls() {
 	call := costing(s.call("acc_1", "convert"), 2)
 	limits := []store.Limit{daily(5), pace(5, store.Minute)}
 	s.takeList(call, limits, true, 3, 3)
-	s.must(s.store.Settle(s.Context(), call, 0))
+	s.must(s.store.Settle(s.Context(), call, nil, nil, 0, false))
 	s.takeList(call, limits, true, 3, 1)
 	s.must(s.store.ResetCounts(s.Context(), "acc_1", "", s.today))
 	s.takeList(call, limits, false, 5, 1)
 	s.wantUsed(call, 0)
+}
+
+// pacesSetRight: a settlement gives back to a pace what the call did not use, unless
+// the pace was full since, and takes what it used more.
+func (s *suite) pacesSetRight() {
+	s.account("acc_1", "acc_2", "acc_3")
+	limits := []store.Limit{pace(20, store.Hour)}
+	take := func(call store.Call, admitted bool) []store.Room {
+		s.Helper()
+		rooms := make([]store.Room, len(limits))
+		if got, err := s.store.Take(s.Context(), call, limits, rooms); err != nil || got != admitted {
+			s.Fatalf("take of %+v: got %v, %v", call, got, err)
+		}
+		return rooms
+	}
+	settle := func(call store.Call, rooms []store.Room, cost int64, refund bool) {
+		s.Helper()
+		s.must(s.store.Settle(s.Context(), call, limits, rooms, cost, refund))
+	}
+	call := costing(s.call("acc_1", "convert"), 10)
+	first, second := take(call, true), take(call, true)
+	take(costing(call, 1), false)
+	settle(call, first, 1, false)
+	take(costing(call, 10), false)
+	take(costing(call, 9), true)
+	settle(call, second, 0, true) // a refund
+	take(costing(call, 1), false)
+
+	call = costing(s.call("acc_2", "convert"), 5)
+	settle(call, take(call, true), 12, false)
+	take(costing(call, 9), false)
+	settle(costing(call, 1), take(costing(call, 1), true), 1e12, false)
+	take(costing(call, 1), false)
+
+	limits = []store.Limit{pace(5, store.Second)}
+	call = costing(s.call("acc_3", "convert"), 5)
+	old := take(call, true)
+	if s.ownClock {
+		time.Sleep(1100 * time.Millisecond)
+	}
+	later := after(call, 1100*time.Millisecond)
+	take(later, true)
+	settle(later, old, 0, false)
+	take(later, false)
 }

@@ -56,7 +56,7 @@ func (s *suite) settleTogether(account string, maxima bool) {
 				return err
 			}
 		}
-		if err := s.store.Settle(s.Context(), call, cost); err != nil {
+		if err := s.store.Settle(s.Context(), call, nil, nil, cost, false); err != nil {
 			return err
 		}
 		if cost > call.Cost {

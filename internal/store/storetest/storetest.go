@@ -53,6 +53,7 @@ var tests = []test{
 	{"PacesAreIndependent", (*suite).pacesAreIndependent},
 	{"PacesAllOrNothing", (*suite).pacesAllOrNothing},
 	{"PacesOfReturnedCalls", (*suite).pacesOfReturnedCalls},
+	{"PacesSetRight", (*suite).pacesSetRight},
 	{"CountsOfKeys", (*suite).keyCounts},
 	{"ExactAdmission", (*suite).exactAdmission},
 	{"AccountChanges", (*suite).accountChanges},
@@ -88,6 +89,8 @@ var tests = []test{
 	{"Totals", (*suite).totals},
 	{"Dump", (*suite).dump},
 	{"DumpUnderLoad", (*suite).dumpUnderLoad},
+	{"Running", (*suite).running},
+	{"Receipts", (*suite).receipts},
 	{"Check", (*suite).check},
 }
 
@@ -120,6 +123,7 @@ var embeddedTests = []test{
 	{"CountsOfAccounts", (*suite).countsOfAccounts},
 	{"Closed", (*suite).closedAccounts},
 	{"Totals", (*suite).totals},
+	{"Receipts", (*suite).receipts},
 	{"Dump", (*suite).dump},
 	{"Attempts", (*suite).attempts},
 	{"Close", (*suite).closed},
@@ -199,7 +203,7 @@ func newSuite(t *testing.T, opened book.Engine) *suite {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	_, ownClock := opened.(store.Clock)
 	return &suite{
-		T: t, store: New(opened), restart: func() {}, ownClock: ownClock, now: now,
+		T: t, store: New(opened), restart: func() {}, kill: func() {}, ownClock: ownClock, now: now,
 		today: calendar.UTCDay(now),
 	}
 }

@@ -16,9 +16,9 @@ func storyPlans() api.Plans {
 		{Name: "free"},
 		{Name: "starter", Limits: map[string]*int64{}},
 		{Name: "business", Limits: map[string]*int64{"currencies": nil, "convert": new(int64(100000)), "rates": nil, "history": nil},
-			MoreLimits: []api.Limit{
+			MoreLimits: []api.PlanLimit{
 				{Endpoint: "convert", Period: "month", Limit: 2_000_000}, {Endpoint: "rates", Period: "month", Limit: 500_000},
-				{Endpoint: "history", Period: "minute", Limit: 60},
+				{Endpoint: "history", Period: "minute", Limit: 60}, {Endpoint: "history", Period: api.Concurrent, Limit: 1, Calls: true},
 				{Endpoint: api.All, Period: "month", Limit: 2_500_000}, {Endpoint: api.All, Period: "second", Limit: 50},
 			}},
 	}}
@@ -96,7 +96,7 @@ func storyLimits(n int) []api.Limit {
 // storyUsedLimit is a limit of which a part is used.
 func storyUsedLimit(period string, limit, used int64) api.UsageLimit {
 	l := api.UsageLimit{Period: period, Limit: limit}
-	if !api.IsPace(period) {
+	if api.IsQuota(period) {
 		l.Used, l.Remaining = &used, new(max(0, limit-used))
 		l.ResetsAt = new(time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC))
 	}

@@ -85,9 +85,9 @@ const maxLimits = 32
 
 // periods are the options of a period: those of the calendar, then the paces.
 var periods = func() (all []choice) {
-	for _, pace := range []bool{false, true} {
+	for _, quota := range []bool{true, false} {
 		for _, p := range api.Periods() {
-			if api.IsPace(p) == pace {
+			if api.IsQuota(p) == quota {
 				all = append(all, choice{p, api.Per(p)})
 			}
 		}
@@ -339,7 +339,7 @@ func (f *keyForm) limits() []api.Limit {
 			problem = "Enter the number of calls of this limit, or choose “remove this limit”."
 		case !valid:
 			problem = "A limit is a whole number from 0 to 10^15, such as 1000."
-		case limit.Limit == 0 && api.IsPace(limit.Period):
+		case limit.Limit == 0 && !api.IsQuota(limit.Period):
 			problem = "A limit " + api.Per(limit.Period) + " is at least 1."
 		case slices.ContainsFunc(limits, same):
 			problem = "A key has only one limit " + api.Per(limit.Period) + " for " + row.Endpoint + "."

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 
@@ -28,24 +29,29 @@ type meters struct {
 	More int
 }
 
-// meter is what was used of a limit of a day or a month, or of an endpoint
+// meter is what was used of a limit that is no pace, or of an endpoint
 // without one.
 type meter struct {
 	// Name is the endpoint, Key the name of the key whose own limit this is,
 	// or empty. Target has the endpoint and the period. Change is the address of the
 	// page that changes the limit, or empty.
 	Name, Key, Target, Change string
-	// Period is the day or the month, in words.
+	// Period is the period in words.
 	Period string
 	// Resets is nil without a limit. Countdown is the time left, or empty if
 	// more than a day is left.
 	Resets    *moment
 	Countdown string
-	// State is ok, near, full, unlimited, or closed for a limit of 0.
+	// State is ok, near, full, over above a soft limit, unlimited, or closed for a
+	// limit of 0.
 	State             string
 	Used, Limit, Left string
 	// Returned is how many calls of today were given back, or empty.
 	Returned string
+	// Note says what is special about the limit, or is empty.
+	Note string
+	// Lasts says until when the rest lasts, or is empty.
+	Lasts string
 	// Percent is a whole number from 0 to 100, Width the length of the bar
 	// in percent.
 	Percent int
@@ -63,21 +69,17 @@ func (v *visit) meters(document api.UsageDocument) meters {
 	var all, keys meters
 	for _, e := range document.Endpoints {
 		first := len(all.Bars)
-		if !slices.ContainsFunc(e.Limits, func(l api.UsageLimit) bool { return !api.IsPace(l.Period) }) {
+		if !slices.ContainsFunc(e.Limits, func(l api.UsageLimit) bool { return api.IsQuota(l.Period) }) {
 			all.Bars = append(all.Bars, meter{
 				Name: e.Endpoint, Target: e.Endpoint + "/" + api.Day, Period: "Today", State: "unlimited", Used: humanize.Comma(e.Used), share: unlimitedShare,
 			})
 		}
-		for _, l := range e.Limits {
-			all.add(v.clock, e.Endpoint, "", l)
-		}
+		all.addOf(v.clock, document, e.Endpoint, e.Unit, e.Limits)
 		if e.Credited > 0 {
 			all.Bars[first].Returned = humanize.Comma(e.Credited)
 		}
 	}
-	for _, l := range document.Limits {
-		all.add(v.clock, api.All, "", l)
-	}
+	all.addOf(v.clock, document, api.All, "", document.Limits)
 	for _, k := range document.Keys {
 		keys.addKey(v.clock, k)
 	}
@@ -102,18 +104,45 @@ func (v *visit) keyMeters(document api.UsageDocument, id string) (all meters) {
 	return all
 }
 
-func (m *meters) addKey(c clock, key api.UsageKey) {
-	for _, l := range key.Limits {
-		m.add(c, l.Endpoint, key.Name, l.UsageLimit)
+// addOf adds limits of the account, and how long they last.
+func (m *meters) addOf(c clock, document api.UsageDocument, endpoint, unit string, limits []api.UsageLimit) {
+	pace := newRecentPace(document, endpoint)
+	for _, l := range limits {
+		m.add(c, endpoint, "", unit, l)
+		if lasts := c.forecast(l, pace, document.PlanUntil); lasts != "" {
+			m.Bars[len(m.Bars)-1].Lasts = lasts
+		}
 	}
 }
 
-func (m *meters) add(c clock, endpoint, key string, l api.UsageLimit) {
-	if l.Used == nil || l.Remaining == nil || l.ResetsAt == nil {
-		m.Paces = append(m.Paces, pace{Name: covers(endpoint), Key: key, Target: endpoint + "/" + l.Period, Text: limitText(l.Limit, l.Period)})
+func (m *meters) addKey(c clock, key api.UsageKey) {
+	for _, l := range key.Limits {
+		m.add(c, l.Endpoint, key.Name, "", l.UsageLimit)
+	}
+}
+
+func (m *meters) add(c clock, endpoint, key, unit string, l api.UsageLimit) {
+	if l.Calls {
+		unit = "calls"
+	}
+	if !api.IsQuota(l.Period) {
+		text := unitText(l.Limit, unit, l.Period)
+		if l.Used != nil {
+			text += ", " + humanize.Comma(*l.Used) + " now"
+		}
+		m.Paces = append(m.Paces, pace{Name: covers(endpoint), Key: key, Target: target(endpoint, l), Text: text})
 		return
 	}
-	m.Bars = append(m.Bars, newMeter(c, endpoint, key, l))
+	m.Bars = append(m.Bars, newMeter(c, endpoint, key, unit, l))
+}
+
+// target is what an override of a limit replaces, empty for a limit of calls, which
+// none replaces.
+func target(endpoint string, l api.UsageLimit) string {
+	if l.Calls {
+		return ""
+	}
+	return endpoint + "/" + l.Period
 }
 
 func (m *meters) sort() {
@@ -127,28 +156,65 @@ const (
 )
 
 // newMeter returns the meter of a limit that is no pace.
-func newMeter(c clock, endpoint, key string, l api.UsageLimit) meter {
-	if l.Limit == 0 { // also tomorrow
-		return meter{Name: covers(endpoint), Key: key, Target: endpoint + "/" + l.Period, State: "closed", share: closedShare}
+func newMeter(c clock, endpoint, key, unit string, l api.UsageLimit) meter {
+	if l.Limit == 0 && l.Soft == nil && l.Period != api.Total { // also tomorrow
+		return meter{Name: covers(endpoint), Key: key, Target: target(endpoint, l), State: "closed", share: closedShare}
 	}
 	m := meter{
-		Name: covers(endpoint), Key: key, Target: endpoint + "/" + l.Period, Period: "Today", State: "ok", Resets: new(c.moment(*l.ResetsAt)),
-		Used: humanize.Comma(*l.Used), Limit: humanize.Comma(l.Limit), Left: humanize.Comma(*l.Remaining),
-		share: min(100, 100*float64(*l.Used)/float64(l.Limit)),
+		Name: covers(endpoint), Key: key, Target: target(endpoint, l), State: "ok",
+		Period: map[string]string{api.Day: "Today", api.Week: "This week", api.Month: "This month", api.Total: "In total"}[l.Period],
+		Used:   humanize.Comma(*l.Used), Limit: inUnit(l.Limit, unit), Left: humanize.Comma(*l.Remaining),
+		share: min(100, 100*float64(*l.Used)/float64(max(1, l.Limit))), Note: c.note(l),
 	}
-	if l.Period == api.Month {
-		m.Period = "This month"
-	}
-	m.Resets.Text = l.ResetsAt.In(c.zone).Format(dayAndMonth)
-	if l.Period == api.Day || l.ResetsAt.Sub(c.now) < day {
-		m.Countdown = c.countdown(*l.ResetsAt)
+	if l.ResetsAt != nil {
+		m.Resets = new(c.moment(*l.ResetsAt))
+		m.Resets.Text = l.ResetsAt.In(c.zone).Format(dayAndMonth)
+		if l.Period == api.Day || l.ResetsAt.Sub(c.now) < day {
+			m.Countdown = c.countdown(*l.ResetsAt)
+		}
 	}
 	m.Percent, m.Width = int(m.share), strconv.FormatFloat(m.share, 'f', 1, 64)
 	switch {
+	case l.Soft != nil && *l.Remaining == 0:
+		m.State = "over"
 	case *l.Remaining == 0:
 		m.State = "full"
 	case m.share >= warnPercent:
 		m.State = "near"
 	}
 	return m
+}
+
+// When is the period within a sentence.
+func (m meter) When() string { return strings.ToLower(m.Period) }
+
+// inUnit returns a number with what it counts, which is empty for calls.
+func inUnit(n int64, unit string) string {
+	text := humanize.Comma(n)
+	if n == 1 && unit == "calls" {
+		unit = "call"
+	}
+	if unit != "" {
+		text += " " + unit
+	}
+	return text
+}
+
+// note says what a soft limit and a total are.
+func (c clock) note(l api.UsageLimit) string {
+	switch {
+	case l.Soft != nil && l.Overage != nil && *l.Overage > 0:
+		return humanize.Comma(*l.Overage) + " above what is included. Calls are refused from " + humanize.Comma(*l.Soft) + " on."
+	case l.Soft != nil:
+		return "Above what is included, calls are counted as overage, up to " + humanize.Comma(*l.Soft) + "."
+	case l.Period != api.Total:
+		return ""
+	}
+	note := "It does not renew."
+	for _, u := range l.TopUps {
+		if u.ExpiresAt != nil {
+			note += " " + humanize.Comma(u.Left) + " of it end on " + u.ExpiresAt.Add(-1).In(c.zone).Format(shortDate) + "."
+		}
+	}
+	return note
 }

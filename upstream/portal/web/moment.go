@@ -39,6 +39,14 @@ func (c clock) moment(t time.Time) moment {
 	return m
 }
 
+// momentOrNil is moment for a time that may be absent.
+func (c clock) momentOrNil(t *time.Time) *moment {
+	if t == nil {
+		return nil
+	}
+	return new(c.moment(*t))
+}
+
 // precise formats a time with seconds: the time of day, and the date unless it
 // is today.
 func (c clock) precise(t time.Time) moment {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -86,12 +87,12 @@ func newSheet(of *subject, document api.UsageDocument, overrides []api.Override,
 		view.Entries[i].Account = "" // the page has it
 	}
 	for i, bar := range view.Limits.Bars {
-		if bar.Key == "" {
+		if bar.Key == "" && bar.Target != "" {
 			view.Limits.Bars[i].Change = of.Path() + "/limit?target=" + bar.Target
 		}
 	}
 	for i, p := range view.Limits.Paces {
-		if p.Key == "" {
+		if p.Key == "" && p.Target != "" {
 			view.Limits.Paces[i].Change = of.Path() + "/limit?target=" + p.Target
 		}
 	}
@@ -118,7 +119,8 @@ type operatorAction struct {
 }
 
 var operatorActions = map[string]operatorAction{
-	"plan":    {"Change the plan", "The new plan applies from the next call. Overrides stay, and the calls of today and of this month still count.", "The plan is changed. It applies from the next call."},
+	"plan":    {"Change the plan", "The new plan applies from the next call. Overrides stay, and the calls of the running periods still count.", "The plan is changed. It applies from the next call."},
+	"billing": {"Change the billing day", "The months of the account begin on this day. The running month goes on until the first such day that is at least one day after today, and its calls still count.", "The billing day is changed."},
 	"limit":   {"Override a limit", "From the next call to the end of the last day, this limit replaces that of the plan. It gives no access to an endpoint that the plan does not have.", "The limit is overridden. It applies from the next call."},
 	"clear":   {"Clear the override", "From the next call, the limit of the plan applies again.", "The override is cleared. The limit of the plan applies from the next call."},
 	"credit":  {"Give calls back", "The calls no longer count in the limits, and bills show them as given back. At most the calls of that day can be given back.", "The calls are given back, at most those of that day."},
@@ -170,7 +172,7 @@ func (s *site) action(w http.ResponseWriter, r *http.Request, v *visit) error {
 		return errNotFound
 	}
 	if r.Method != http.MethodPost {
-		f.Values = url.Values{"target": r.URL.Query()["target"], "plan": {of.Plan}, "day": {f.Today}, "id": {rand.Text()}}
+		f.Values = url.Values{"target": r.URL.Query()["target"], "plan": {of.Plan}, "until": {f.lastDay()}, "then": {of.Account.Then}, "billing": {strconv.Itoa(max(1, of.Account.BillingDay))}, "day": {f.Today}, "id": {rand.Text()}}
 	}
 	status := http.StatusOK
 	if err = s.fillTarget(r, f); err == nil && r.Method == http.MethodPost {
@@ -201,10 +203,19 @@ func newAction(of *subject, name string, values url.Values) *actionForm {
 		operatorAction: operatorActions[name], subject: of, fields: of.visit.fields(values), Action: name,
 		Today: of.clock.now.In(of.clock.zone).Format(time.DateOnly), Zone: of.plans.Timezone,
 	}
+	f.options["then"] = f.options["plan"]
 	if name == "limit" {
 		f.options["endpoint"] = slices.DeleteFunc(of.endpointChoices(""), func(c choice) bool { return !has(of.plan, c.Value) })
 	}
 	return f
+}
+
+// lastDay is the last day of a plan that ends, or empty.
+func (f *actionForm) lastDay() string {
+	if f.PlanUntil == nil {
+		return ""
+	}
+	return f.PlanUntil.Add(-1).In(f.clock.zone).Format(time.DateOnly)
 }
 
 // errUnchanged means that a form has what is there already.
@@ -213,13 +224,13 @@ var errUnchanged = errors.New("nothing changed")
 // make makes the change of a form. The link that it returns is shown once.
 func (s *site) make(ctx context.Context, f *actionForm) (link string, err error) {
 	id, reason := f.Account.Account, strings.TrimSpace(f.Get("reason"))
-	for name, label := range map[string]string{"plan": "New plan", "endpoint": "Endpoint", "period": "Period"} {
+	for name, label := range map[string]string{"plan": "New plan", "then": "Plan after it", "endpoint": "Endpoint", "period": "Period"} {
 		if f.Has(name) && !isChoice(f.options[name], f.Get(name)) {
 			return "", mistake(label + ": choose one of the list.")
 		}
 	}
 	switch {
-	case f.Action == "plan" && f.Get("plan") == f.Plan, f.Action == "disable" && f.Disabled, f.Action == "enable" && !f.Disabled:
+	case f.Action == "plan" && f.Get("plan") == f.Plan && f.Get("until") == f.lastDay(), f.Action == "disable" && f.Disabled, f.Action == "enable" && !f.Disabled:
 		return "", errUnchanged
 	case reason == "": // the gate refuses other reasons that the log cannot have
 		return "", mistake("Give a reason.")
@@ -232,7 +243,21 @@ func (s *site) make(ctx context.Context, f *actionForm) (link string, err error)
 	ctx = client.WithReason(ctx, reason)
 	switch f.Action {
 	case "plan":
-		_, err = s.Gate.PutAccount(ctx, id, api.AccountChange{Plan: new(f.Get("plan"))})
+		change := api.AccountChange{Plan: new(f.Get("plan"))}
+		if f.Get("until") != "" {
+			end, wrong := f.clock.endOf(f.Get("until"))
+			if wrong != "" {
+				return "", mistake(wrong)
+			}
+			change.PlanUntil, change.Then = api.To(&end), new(f.Get("then"))
+		}
+		_, err = s.Gate.PutAccount(ctx, id, change)
+	case "billing":
+		day, valid := wholeNumber(f.Get("billing"), 1)
+		if !valid || day > 31 {
+			return "", mistake("Billing day: a number from 1 to 31.")
+		}
+		_, err = s.Gate.PutAccount(ctx, id, api.AccountChange{BillingDay: new(int(day))})
 	case "disable", "enable":
 		_, err = s.Gate.PutAccount(ctx, id, api.AccountChange{Disabled: new(f.Action == "disable")})
 	case "limit":

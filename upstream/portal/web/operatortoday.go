@@ -99,7 +99,7 @@ func (view *todayView) fill(numbers api.Summary) {
 
 // Bar is a limit as My usage shows it.
 func (v *visit) Bar(n api.NearestLimit) meter {
-	return newMeter(v.clock, n.Endpoint, "", api.UsageLimit{Period: n.Period, Limit: n.Limit, Used: &n.Used, Remaining: &n.Remaining, ResetsAt: &n.ResetsAt})
+	return newMeter(v.clock, n.Endpoint, "", "", api.UsageLimit{Period: n.Period, Limit: n.Limit, Used: &n.Used, Remaining: &n.Remaining, ResetsAt: n.ResetsAt})
 }
 
 // chartOf returns the chart of counts by name, nil without any.

@@ -37,7 +37,7 @@ func (v *visit) overrideRows(overrides []api.Override) (rows []overrideRow) {
 			row.Ends.Text = o.ExpiresAt.Add(-1).In(v.clock.zone).Format(shortDate) // the day before a midnight
 		}
 		for _, l := range unusedLimits(v.plan, o.Endpoint, nil) {
-			if l.Period == o.Period {
+			if l.Period == o.Period && !l.Calls {
 				row.Instead = humanize.Comma(l.Limit)
 			}
 		}
@@ -101,6 +101,9 @@ func (f *actionForm) fillLimit(document api.UsageDocument, overrides []api.Overr
 	}
 	for _, e := range append(document.Endpoints, api.UsageEndpoint{Endpoint: api.All, Limits: document.Limits}) {
 		for _, l := range e.Limits {
+			if l.Calls {
+				continue
+			}
 			f.limits[e.Endpoint+"/"+l.Period] = l
 			if l.Used != nil {
 				f.used[e.Endpoint+"/"+l.Period] = *l.Used

@@ -304,7 +304,7 @@ func TestPagesHaveTheirOwnWords(t *testing.T) {
 		{at + "/plan", []string{"plan", "business", "reason", "a\u202etxt"}, "Reason: at most 200 characters, all of them visible."},
 		{at + "/limit", limit("nothing", "5", "day", "2099-12-31"), "Endpoint: choose one of the list."},
 		{at + "/limit", limit("", "5", "day", "2099-12-31"), "Endpoint: choose one of the list."},
-		{at + "/limit", limit("convert", "5", "week", "2099-12-31"), "Period: choose one of the list."},
+		{at + "/limit", limit("convert", "5", "fortnight", "2099-12-31"), "Period: choose one of the list."},
 		{at + "/limit", limit("convert", "-5", "day", "2099-12-31"), "Calls: a whole number from 0 to 10^15, such as 1000."},
 		{at + "/limit", limit("convert", "", "day", "2099-12-31"), "Calls: a whole number from 0 to 10^15, such as 1000."},
 		{at + "/limit", append(limit("convert", "0", "hour", "2099-12-31"), "sure", "convert/hour/0 an hour/0/convert has no limit an hour now."), "Calls: a limit of a second, a minute or an hour is at least 1."},

@@ -12,6 +12,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
+	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
+	"github.com/caddy-tollgate/tollgate/internal/store"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/web"
 )
 
@@ -168,7 +171,7 @@ func TestUsageOfUnknownAccount(t *testing.T) {
 		Plans: []api.Plan{{
 			Name:       "free",
 			Limits:     map[string]*int64{"convert": new(int64(40)), "rates": nil},
-			MoreLimits: []api.Limit{{Endpoint: "convert", Period: "month", Limit: 900}, {Endpoint: "all", Period: "second", Limit: 5}},
+			MoreLimits: []api.PlanLimit{{Endpoint: "convert", Period: "month", Limit: 900}, {Endpoint: "all", Period: "second", Limit: 5}},
 		}},
 	})
 	server := httptest.NewServer(gate.Handler())
@@ -185,5 +188,38 @@ func TestUsageOfUnknownAccount(t *testing.T) {
 		"No calls in the last 30 days.")
 	if n := strings.Count(got.body, `<span>Unlimited</span>`) + strings.Count(got.body, `role="meter"`); n != 3 {
 		t.Errorf("shows %d meters, want 2 of endpoint convert and 1 of rates", n)
+	}
+}
+
+// My usage takes the pace from the days that the gate counted.
+func TestForecastOfGate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gate.Control
+	config := controltest.Config()
+	config.Plans[1].MoreLimits = []policy.LimitConfig{{Endpoint: "convert", Period: "total", Limit: 3000}}
+	g.Configure(t, config)
+	a := w.add("ada@example.com", "starter")
+	limits := []store.Limit{{Endpoint: "convert", Period: store.Total, Max: 3000, Included: 3000}}
+	for ago := range calendar.Day(4) {
+		call := store.Call{Account: a.ID, Endpoint: "convert", Day: g.Policy().Calendar.At(g.Now()).Day - ago, At: g.Now(), Cost: 100}
+		if ok, err := g.Opened().Take(t.Context(), call, limits, make([]store.Room, 1)); !ok || err != nil {
+			t.Fatalf("taking a call: %v, %v", ok, err)
+		}
+	}
+	ada := w.person().signIn("ada@example.com")
+	zone, err := time.LoadLocation(config.Timezone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := g.Now()
+	got := ada.get("/usage")
+	got.has(t, http.StatusOK, "<strong>400</strong> of 3,000 used", "It does not renew. At the pace of the last 3 days, what is left lasts until ")
+	var ends []string
+	for _, now := range []time.Time{before, g.Now()} {
+		ends = append(ends, " until "+now.Add(26*24*time.Hour-1).In(zone).Format("2 Jan"))
+	}
+	if !strings.Contains(got.body, ends[0]) && !strings.Contains(got.body, ends[1]) {
+		t.Errorf("lacks %q: %s", ends, got.body)
 	}
 }

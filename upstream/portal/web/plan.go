@@ -25,6 +25,7 @@ type planEndpoint struct {
 	Name, Routes string
 	// Cost is the cost of a call in words, empty for 1.
 	Cost string
+	unit string
 }
 
 // planRow is a plan with a cell for each endpoint.
@@ -56,9 +57,9 @@ func (s *site) plan(w http.ResponseWriter, r *http.Request, v *visit) error {
 func (s *site) showPlan(w http.ResponseWriter, v *visit, overrides []overrideRow) error {
 	view := planView{Current: v.plan.Name, Offer: v.offer(), Zone: v.plans.Timezone, Overrides: overrides}
 	for _, e := range v.plans.Endpoints {
-		view.Endpoints = append(view.Endpoints, planEndpoint{e.Name, e.Summary(), costText(e)})
+		view.Endpoints = append(view.Endpoints, planEndpoint{e.Name, e.Summary(), costText(e), e.Unit})
 	}
-	if slices.ContainsFunc(v.plans.Plans, func(p api.Plan) bool { return len(planLimits(p, api.All)) > 0 }) {
+	if slices.ContainsFunc(v.plans.Plans, func(p api.Plan) bool { return len(planLimits(p, api.All, "")) > 0 }) {
 		view.Endpoints = append(view.Endpoints, planEndpoint{Name: covers(api.All)})
 	}
 	for _, plan := range v.plans.Plans {
@@ -75,7 +76,7 @@ func newPlanRow(endpoints []planEndpoint, plan, own api.Plan) planRow {
 		if together {
 			name = api.All
 		}
-		limits, now := planLimits(plan, name), planLimits(own, name)
+		limits, now := planLimits(plan, name, e.unit), planLimits(own, name, e.unit)
 		row.Cells = append(row.Cells, planCell{e, limits, !slices.Equal(limits, now)})
 		switch {
 		case slices.Equal(limits, now):
@@ -93,7 +94,9 @@ func newPlanRow(endpoints []planEndpoint, plan, own api.Plan) planRow {
 // costText returns the cost of a call to the endpoint in words, empty for 1.
 func costText(e api.Endpoint) string {
 	switch {
-	case e.CostHeader != nil:
+	case e.CostAnswer != nil && e.CostAnswer.Bound != nil:
+		return "a call costs what its answer tells; what it can cost at most must be left"
+	case e.CostAnswer != nil:
 		return "a call costs what its answer tells; " + humanize.Comma(e.Cost) + " must be left"
 	case e.CostMember != nil:
 		return "a call costs 1 for each element of " + *e.CostMember
@@ -134,28 +137,31 @@ func newOffer(plans api.Plans, own api.Plan) *offer {
 		}
 		o.Plan = plan.Name
 		for _, e := range plans.Endpoints {
-			o.add(plan, e.Name)
+			o.add(plan, e.Name, e.Unit)
 		}
-		o.add(plan, api.All)
+		o.add(plan, api.All, "")
 	}
 	return o
 }
 
 // add adds the plan's limits of an endpoint, or of all endpoints together.
-func (o *offer) add(plan api.Plan, endpoint string) {
-	if limits := planLimits(plan, endpoint); limits != nil {
+func (o *offer) add(plan api.Plan, endpoint, unit string) {
+	if limits := planLimits(plan, endpoint, unit); limits != nil {
 		o.Rows = append(o.Rows, offerRow{covers(endpoint), limits})
 	}
 }
 
 // limitText returns a limit in words, such as "1,000 a day" and "at most 10 a
 // second". A limit of 0 admits no call.
-func limitText(limit int64, period string) string {
-	if limit == 0 {
+func limitText(limit int64, period string) string { return unitText(limit, "", period) }
+
+// unitText is limitText with what the limit counts, empty for calls.
+func unitText(limit int64, unit, period string) string {
+	if limit == 0 && period != api.Total {
 		return "Closed"
 	}
-	text := humanize.Comma(limit) + " " + api.Per(period)
-	if api.IsPace(period) {
+	text := inUnit(limit, unit) + " " + api.Per(period)
+	if !api.IsQuota(period) {
 		return "at most " + text
 	}
 	return text
@@ -176,24 +182,35 @@ func has(plan api.Plan, endpoint string) bool {
 	return listed || endpoint == api.All && len(plan.Limits) > 0
 }
 
+// planLimitText returns a limit of a plan in words.
+func planLimitText(l api.PlanLimit, unit string) string {
+	if l.Calls {
+		unit = "calls"
+	}
+	if l.Soft > 0 {
+		return inUnit(l.Limit, unit) + " " + api.Per(l.Period) + " included, then overage up to " + humanize.Comma(l.Soft)
+	}
+	return unitText(l.Limit, unit, l.Period)
+}
+
 // planLimits returns a plan's limits of an endpoint, or of all endpoints
-// together, in words. It returns nil without access, and if there is no limit
-// of all endpoints.
-func planLimits(plan api.Plan, endpoint string) []string {
+// together, in words; unit is what they count. It returns nil without access, and if
+// there is no limit of all endpoints.
+func planLimits(plan api.Plan, endpoint, unit string) []string {
 	if !has(plan, endpoint) {
 		return nil
 	}
 	var quotas, paces []string
 	if daily := plan.Limits[endpoint]; daily != nil {
-		quotas = append(quotas, limitText(*daily, api.Day))
+		quotas = append(quotas, unitText(*daily, unit, api.Day))
 	}
 	for _, l := range plan.MoreLimits {
 		switch {
 		case l.Endpoint != endpoint:
-		case api.IsPace(l.Period):
-			paces = append(paces, limitText(l.Limit, l.Period))
+		case !api.IsQuota(l.Period):
+			paces = append(paces, planLimitText(l, unit))
 		default:
-			quotas = append(quotas, limitText(l.Limit, l.Period))
+			quotas = append(quotas, planLimitText(l, unit))
 		}
 	}
 	if endpoint != api.All && len(quotas) == 0 {

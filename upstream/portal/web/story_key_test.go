@@ -46,6 +46,15 @@ func keyStories() map[string]story {
 		"plan": func(s *site, w http.ResponseWriter) error {
 			return s.showPlan(w, storyVisit("starter"), storyOverrides())
 		},
+		"plan-kinds": func(s *site, w http.ResponseWriter) error {
+			v := storyVisit("starter")
+			v.plans.Endpoints[1].Unit = "tokens"
+			v.plans.Plans = append(v.plans.Plans, api.Plan{Name: "prepaid", Limits: map[string]*int64{"convert": nil, "rates": nil}, MoreLimits: []api.PlanLimit{
+				{Endpoint: "convert", Period: api.Total, Limit: 50_000}, {Endpoint: "convert", Period: "minute", Limit: 20_000}, {Endpoint: "convert", Period: api.Day, Limit: 60, Calls: true},
+				{Endpoint: "rates", Period: api.Week, Limit: 1000, Soft: 5000}, {Endpoint: api.All, Period: api.Month, Limit: 90_000},
+			}})
+			return s.showPlan(w, v, nil)
+		},
 		"plan-free": func(s *site, w http.ResponseWriter) error { return s.showPlan(w, storyVisit("free"), nil) },
 		"plan-contact": func(s *site, w http.ResponseWriter) error {
 			shown, brand := *s, Brand{Name: "Currency API", Contact: Contact{"mailto:help@example.com", "help@example.com"}}

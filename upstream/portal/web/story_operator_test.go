@@ -155,7 +155,7 @@ func storyExplanation() *api.Explanation {
 			{Step: "entitlement", OK: true, Message: "The plan has the endpoint, and the key has the ability convert."},
 			{Step: "quota", Message: "The quota of 1000 calls a day for convert is used up."},
 		},
-		Limits: []api.ExplainedLimit{
+		Limits: []api.CallLimit{
 			{Endpoint: "convert", Period: "day", Limit: 1000, Of: "account", Used: new(int64(1000)), ResetsAt: &at, Refuses: true},
 			{Endpoint: api.All, Period: "second", Limit: 50, Of: "account", Remaining: 49},
 		},
@@ -186,7 +186,7 @@ func storySummary() *api.Summary {
 		if i == 4 {
 			label = strings.Repeat("L", 200)
 		}
-		summary.Nearest = append(summary.Nearest, api.NearestLimit{Account: id, Label: label, Endpoint: "convert", Period: api.Day, Limit: 1000, Used: int64(1000 - i*50), Remaining: int64(i * 50), ResetsAt: storyTime.Add(4 * time.Hour)})
+		summary.Nearest = append(summary.Nearest, api.NearestLimit{Account: id, Label: label, Endpoint: "convert", Period: api.Day, Limit: 1000, Used: int64(1000 - i*50), Remaining: int64(i * 50), ResetsAt: new(storyTime.Add(4 * time.Hour))})
 		summary.MostRefused = append(summary.MostRefused, api.RefusedAccount{Account: id, Label: label, Calls: int64(4000 / (i + 1)), Codes: map[string]int64{"quota_exceeded": int64(3900 / (i + 1)), "invalid_token": 100}})
 	}
 	return summary

@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
@@ -23,7 +24,43 @@ func usageStories() map[string]story {
 		"usage-many-keys": usageStory("starter", keyUsage(100, 700)),
 		"usage-free":      usageStory("free", api.UsageDocument{Plan: "free", Timezone: "Europe/Berlin"}),
 		"usage-closed":    usageStory("starter", closedUsage()),
+		"usage-kinds":     usageStory("starter", kindsUsage()),
+		"usage-runs-out":  usageStory("business", runningOut()),
 	}
+}
+
+// kindsUsage has a limit of each kind.
+func kindsUsage() api.UsageDocument {
+	d := storyUsage(nil, 0)
+	limit := func(period string, limit, used int64, ends time.Duration) api.UsageLimit {
+		l := api.UsageLimit{Period: period, Limit: limit, Used: &used, Remaining: new(max(0, limit-used))}
+		if ends > 0 {
+			l.ResetsAt = new(storyTime.Add(ends))
+		}
+		return l
+	}
+	d.PlanUntil, d.Then = new(storyTime.Add(20*day)), "free"
+	soft, above := limit(api.Month, 1000, 700, 24*day), limit(api.Week, 300, 420, 3*day)
+	soft.Soft, soft.Overage, above.Soft, above.Overage = new(int64(5000)), new(int64(0)), new(int64(900)), new(int64(120))
+	total, calls := limit(api.Total, 61_000, 12_400, 0), limit(api.Day, 60, 12, 8*time.Hour)
+	total.TopUps = []api.TopUpLeft{{Left: 4600, ExpiresAt: new(storyTime.Add(40 * day))}, {Left: 20_000}}
+	atOnce := limit(api.Concurrent, 1, 1, 0)
+	calls.Calls, atOnce.Calls = true, true
+	d.Endpoints = []api.UsageEndpoint{
+		{Endpoint: "convert", Limits: []api.UsageLimit{soft, above}}, {Endpoint: "chat", Unit: "tokens", Limits: []api.UsageLimit{total, calls, {Period: "minute", Limit: 20_000}, atOnce}},
+		{Endpoint: "empty", Limits: []api.UsageLimit{limit(api.Total, 0, 0, 0)}},
+	}
+	return d
+}
+
+// runningOut is usage of the plan business that ends before its limits renew.
+func runningOut() api.UsageDocument {
+	d := monthlyUsage(1_998_000, 2_498_800)
+	total, soft := storyUsedLimit(api.Total, 500, 100), storyUsedLimit(api.Month, 400, 390)
+	total.ResetsAt, soft.Soft, soft.Overage = nil, new(int64(900)), new(int64(0))
+	total.TopUps = []api.TopUpLeft{{Left: 300, ExpiresAt: new(storyTime.Add(4 * day))}}
+	d.Endpoints[0].Limits, d.Endpoints[3].Limits = []api.UsageLimit{total}, []api.UsageLimit{soft}
+	return d
 }
 
 func usageStory(plan string, d api.UsageDocument) story {

@@ -20,8 +20,10 @@ const historyDays = 30
 
 // usageView is My usage.
 type usageView struct {
-	Plan, Zone string
-	Resets     moment
+	Plan, Zone, Then string
+	// PlanUntil is nil for a plan without an end.
+	PlanUntil *moment
+	Resets    moment
 	// ResetClock is the time of day at which the day ends, Countdown the time
 	// left.
 	ResetClock, Countdown string
@@ -90,16 +92,17 @@ func (s *site) usageOf(ctx context.Context, v *visit, days int) (api.UsageDocume
 // unused returns the usage of an account without calls.
 func (v *visit) unused(days int) api.UsageDocument {
 	dates := calendar.In(v.clock.zone)
-	today, month := dates.At(v.clock.now), dates.Month(v.clock.now)
+	today := dates.At(v.clock.now)
+	month := dates.Span(today.Day.MonthFrom(1))
 	document := api.UsageDocument{
 		Account: v.who.ID, Plan: v.plan.Name, Timezone: v.plans.Timezone,
 		Day: today.Day.String(), ResetsAt: today.End,
 	}
-	ends := map[string]time.Time{api.Day: today.End, api.Month: month.End}
+	ends := map[string]time.Time{api.Day: today.End, api.Week: dates.Span(today.Day.Week()).End, api.Month: month.End}
 	for _, e := range v.plans.Endpoints {
 		if limit, listed := v.plan.Limits[e.Name]; listed {
 			document.Endpoints = append(document.Endpoints, api.UsageEndpoint{
-				Endpoint: e.Name, Method: e.Method, Path: e.Path, Limit: limit, Remaining: limit,
+				Endpoint: e.Name, Method: e.Method, Path: e.Path, Limit: limit, Remaining: limit, Unit: e.Unit,
 				Limits: unusedLimits(v.plan, e.Name, ends),
 			})
 		}
@@ -112,30 +115,36 @@ func (v *visit) unused(days int) api.UsageDocument {
 }
 
 // unusedLimits returns a plan's limits of an endpoint or of all endpoints
-// together. ends has the end of the day and of the month.
+// together. ends has the end of each period of the calendar.
 func unusedLimits(plan api.Plan, endpoint string, ends map[string]time.Time) (limits []api.UsageLimit) {
 	if daily := plan.Limits[endpoint]; daily != nil {
-		limits = append(limits, unusedLimit(api.Day, *daily, ends))
+		limits = append(limits, unusedLimit(api.PlanLimit{Period: api.Day, Limit: *daily}, ends))
 	}
 	for _, l := range plan.MoreLimits {
 		if l.Endpoint == endpoint {
-			limits = append(limits, unusedLimit(l.Period, l.Limit, ends))
+			limits = append(limits, unusedLimit(l, ends))
 		}
 	}
 	return limits
 }
 
-func unusedLimit(period string, limit int64, ends map[string]time.Time) api.UsageLimit {
-	l := api.UsageLimit{Period: period, Limit: limit}
-	if !api.IsPace(period) {
-		l.Used, l.Remaining, l.ResetsAt = new(int64(0)), &limit, new(ends[period])
+func unusedLimit(of api.PlanLimit, ends map[string]time.Time) api.UsageLimit {
+	l := api.UsageLimit{Period: of.Period, Limit: of.Limit, Calls: of.Calls}
+	if api.IsQuota(of.Period) || of.Period == api.Concurrent {
+		l.Used, l.Remaining = new(int64(0)), &of.Limit
+	}
+	if end, ends := ends[of.Period]; ends {
+		l.ResetsAt = &end
+	}
+	if of.Soft > 0 {
+		l.Soft = &of.Soft
 	}
 	return l
 }
 
 func (v *visit) usageView(document api.UsageDocument, refused refusedCalls, query url.Values) usageView {
 	return usageView{
-		Plan: document.Plan, Zone: document.Timezone,
+		Plan: document.Plan, PlanUntil: v.clock.momentOrNil(document.PlanUntil), Then: document.Then, Zone: document.Timezone,
 		Resets: v.clock.moment(document.ResetsAt), ResetClock: document.ResetsAt.In(v.clock.zone).Format("15:04"),
 		Countdown: v.clock.countdown(document.ResetsAt),
 		Chart:     newChart(newChartData(document, refused)),

@@ -23,7 +23,7 @@ func TestMeters(t *testing.T) {
 		{1000, 1000, "full", 100}, {0, 0, "closed", 0}, {3, 0, "closed", 0}, {70, 50, "full", 100}, // after a change to a smaller plan
 		{1, 1_000_000_000_000_000, "ok", 0},
 	} {
-		m := newMeter(c, "convert", "", storyUsedLimit(api.Day, l.limit, l.used))
+		m := newMeter(c, "convert", "", "", storyUsedLimit(api.Day, l.limit, l.used))
 		if m.State != l.state || m.Percent != l.percent {
 			t.Errorf("%d of %d: got %s at %d %%, want %s at %d %%", l.used, l.limit, m.State, m.Percent, l.state, l.percent)
 		}
@@ -44,7 +44,7 @@ func TestMeterResets(t *testing.T) {
 		{c, api.Month, "This month", "1 Dec", ""},
 		{lastDay, api.Month, "This month", "1 Dec", "4 h 12 min"},
 	} {
-		m := newMeter(want.clock, "convert", "", storyUsedLimit(want.period, 10, 1))
+		m := newMeter(want.clock, "convert", "", "", storyUsedLimit(want.period, 10, 1))
 		if m.Period != want.text || m.Resets.Text != want.resets || m.Countdown != want.countdown {
 			t.Errorf("%s: got %q, %q, %q, want %+v", want.period, m.Period, m.Resets.Text, m.Countdown, want)
 		}
@@ -82,6 +82,22 @@ func TestMeterOrder(t *testing.T) {
 	}
 	if !slices.Equal(all.Paces, paces) {
 		t.Errorf("got paces %q, want %q", all.Paces, paces)
+	}
+}
+
+// Calls at once are no bar: they have no end. An endpoint with such a limit only is
+// unlimited.
+func TestConcurrentMeter(t *testing.T) {
+	t.Parallel()
+	plan := api.Plan{Limits: map[string]*int64{"chat": nil}, MoreLimits: []api.PlanLimit{{Endpoint: "chat", Period: api.Concurrent, Limit: 4, Calls: true}}}
+	if got := planLimits(plan, "chat", "tokens"); !slices.Equal(got, []string{"Unlimited", "at most 4 calls at once"}) {
+		t.Errorf("got %q", got)
+	}
+	all := storyVisit("business").meters(api.UsageDocument{Endpoints: []api.UsageEndpoint{{
+		Endpoint: "chat", Unit: "tokens", Used: 7, Limits: []api.UsageLimit{{Period: api.Concurrent, Limit: 4, Used: new(int64(2)), Remaining: new(int64(2)), Calls: true}},
+	}}})
+	if len(all.Bars) != 1 || all.Bars[0].State != "unlimited" || !slices.Equal(all.Paces, []pace{{Name: "chat", Text: "at most 4 calls at once, 2 now"}}) {
+		t.Errorf("got %+v", all)
 	}
 }
 
@@ -147,8 +163,9 @@ func TestCostText(t *testing.T) {
 	for want, e := range map[string]api.Endpoint{
 		"":               {Cost: 1},
 		"a call costs 5": {Cost: 5},
-		"a call costs 1 for each element of conversions":         {Cost: 1, CostMember: new("conversions")},
-		"a call costs what its answer tells; 4,096 must be left": {Cost: 4096, CostHeader: new("Tollgate-Cost")},
+		"a call costs 1 for each element of conversions":                            {Cost: 1, CostMember: new("conversions")},
+		"a call costs what its answer tells; 4,096 must be left":                    {Cost: 4096, CostAnswer: &api.CostAnswer{Header: "Tollgate-Cost"}},
+		"a call costs what its answer tells; what it can cost at most must be left": {Cost: 4096, CostAnswer: &api.CostAnswer{Members: []string{"n"}, Bound: []string{"max_tokens"}}},
 	} {
 		if got := costText(e); got != want {
 			t.Errorf("%+v: got %q, want %q", e, got, want)
@@ -161,7 +178,7 @@ func TestPlanLimits(t *testing.T) {
 	t.Parallel()
 	plan := api.Plan{
 		Limits: map[string]*int64{"convert": new(int64(1000)), "rates": nil, "history": nil, "batch": nil},
-		MoreLimits: []api.Limit{
+		MoreLimits: []api.PlanLimit{
 			{Endpoint: "convert", Period: "second", Limit: 10}, {Endpoint: "convert", Period: "month", Limit: 20_000},
 			{Endpoint: "history", Period: "hour", Limit: 100}, {Endpoint: "batch", Period: "month", Limit: 0},
 			{Endpoint: api.All, Period: "day", Limit: 2000}, {Endpoint: api.All, Period: "minute", Limit: 60},
@@ -175,12 +192,12 @@ func TestPlanLimits(t *testing.T) {
 		"other":   nil,
 		api.All:   {"2,000 a day", "at most 60 a minute"},
 	} {
-		if got := planLimits(plan, endpoint); !slices.Equal(got, want) {
+		if got := planLimits(plan, endpoint, ""); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", endpoint, got, want)
 		}
 	}
 	plan.Limits = nil
-	if got := planLimits(plan, api.All); got != nil {
+	if got := planLimits(plan, api.All, ""); got != nil {
 		t.Errorf("without access: got %q", got)
 	}
 }

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"hash/maphash"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,10 +29,10 @@ type accounts struct {
 	same  map[string]uint32 // the numbers of other ids with that hash
 	ids   arena
 
-	// overrides has those of the accounts whose state says so.
-	overriding sync.RWMutex // guards overrides, and the states of accounts with some; held to change any state
-	existing   int          // how many accounts exist; guarded by overriding
-	overrides  map[uint32][]store.Override
+	// terms has those of the accounts whose state says so.
+	changing sync.RWMutex // guards terms, and the states of accounts with some; held to change any state
+	existing int          // how many accounts exist; guarded by changing
+	terms    map[uint32]*store.Terms
 }
 
 // accountRows is where rows and their ids are to be found.
@@ -55,7 +54,7 @@ type accountState uint64
 const (
 	stateExists     accountState = 1 << 32
 	stateDisabled   accountState = 1 << 33
-	stateOverridden accountState = 1 << 34
+	stateTerms      accountState = 1 << 34
 	stateGeneration accountState = 1 << 35 // one of them
 )
 
@@ -79,7 +78,7 @@ func (t *accounts) init() {
 	t.seed = maphash.MakeSeed()
 	t.rows.Store(&accountRows{})
 	t.index, t.same = map[uint64]uint32{}, map[string]uint32{}
-	t.overrides = map[uint32][]store.Override{}
+	t.terms = map[uint32]*store.Terms{}
 }
 
 // at returns the account of a number that index returned.
@@ -200,26 +199,27 @@ func (l *Ledger) Deleted(account string, granted store.Handle) bool {
 	return r.deleted()
 }
 
-// state returns the state of an account and its overrides.
-func (t *accounts) state(number uint32) (accountState, []store.Override) {
+// state returns the state of an account and its terms.
+func (t *accounts) state(number uint32) (accountState, *store.Terms) {
 	a := t.at(number)
 	state := a.load()
-	if state&stateOverridden == 0 {
+	if state&stateTerms == 0 {
 		return state, nil
 	}
-	t.overriding.RLock()
-	defer t.overriding.RUnlock()
-	return a.load(), t.overrides[number] // together
+	t.changing.RLock()
+	defer t.changing.RUnlock()
+	return a.load(), t.terms[number] // together
 }
 
-// set sets the state of an account and its overrides.
-func (t *accounts) set(number uint32, state accountState, overrides []store.Override) {
-	t.overriding.Lock()
-	defer t.overriding.Unlock()
-	delete(t.overrides, number)
-	if len(overrides) > 0 {
-		state |= stateOverridden
-		t.overrides[number] = slices.Clone(overrides)
+// set sets the state of an account and its terms, nil for none.
+func (t *accounts) set(number uint32, state accountState, terms *store.Terms) {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	delete(t.terms, number)
+	if !terms.IsZero() {
+		state |= stateTerms
+		own := terms.Clone()
+		t.terms[number] = &own
 	}
 	row := t.at(number).row
 	if accountState(row.state.Load()).exists() {
@@ -233,12 +233,12 @@ func (t *accounts) set(number uint32, state accountState, overrides []store.Over
 
 // Accounts returns how many accounts exist.
 func (l *Ledger) Accounts() int {
-	l.accounts.overriding.RLock()
-	defer l.accounts.overriding.RUnlock()
+	l.accounts.changing.RLock()
+	defer l.accounts.changing.RUnlock()
 	return l.accounts.existing
 }
 
-// PutAccount sets an account's plan, whether it is disabled and its overrides,
+// PutAccount sets an account's plan, whether it is disabled and its terms,
 // from the next call on. Two changes of one account must not run at once.
 func (l *Ledger) PutAccount(account *store.Account) { l.putAccount(account, 0) }
 
@@ -252,7 +252,7 @@ func (l *Ledger) putAccount(account *store.Account, removals uint32) {
 	if account.Disabled {
 		state |= stateDisabled
 	}
-	l.accounts.set(number, state, account.Overrides)
+	l.accounts.set(number, state, &account.Terms)
 }
 
 // RemoveAccount ends an account: its tokens grant nothing from now on, and
@@ -267,6 +267,9 @@ func (l *Ledger) RemoveAccount(id string) {
 	l.counts.mu.Lock()
 	defer l.counts.mu.Unlock()
 	l.counts.paces.remove(number, l.endpoints.size())
+	if calls, known := l.accounts.find(Holder(id, store.CallsKey)); known {
+		l.counts.paces.remove(calls, l.endpoints.size())
+	}
 }
 
 // Exists tells whether there is an account of that id.

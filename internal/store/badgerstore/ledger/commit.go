@@ -3,7 +3,6 @@ package ledger
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +26,8 @@ const (
 type Group struct {
 	// Counts holds the new value of each counter that changes.
 	Counts []Count
+	// Receipts are kept with it.
+	Receipts []Receipt
 	// Changes is how many changes the group decides, refused ones included.
 	Changes int
 	// Sync asks that the group has reached the disk, not only the
@@ -53,13 +54,19 @@ type change struct {
 	endpoint uint32
 	day      *day
 
-	// Of a call to be taken.
 	limits   []store.Limit
 	rooms    []store.Room
-	admitted bool
+	admitted bool // of a call to be taken
 
-	cost    int64  // that a call is settled with
-	missing uint32 // the holder whose sums of the month are missing
+	// Of a call that also counts elsewhere: see store.Places.
+	places         store.Places
+	calls, overage uint32 // holders
+	hasTotal       bool
+	total          *day // of store.TotalDay
+
+	cost    int64 // that a call is settled with
+	refund  bool
+	missing *store.Limit // whose sums are missing
 	err     error
 }
 
@@ -71,7 +78,10 @@ func (c *change) release() {
 
 // holder returns the holder of the counters that a limit covers.
 func (c *change) holder(limit *store.Limit) uint32 {
-	if limit.OfKey {
+	switch {
+	case limit.Calls:
+		return c.calls
+	case limit.OfKey:
 		return c.key
 	}
 	return c.account.number
@@ -92,11 +102,25 @@ func Holder(account, key string) string {
 // changes is memory for changes, so that a call allocates none.
 var changes = sync.Pool{New: func() any { return new(change) }}
 
-func (l *Ledger) newChange(kind kind, call *store.Call) *change {
+func (l *Ledger) newChange(kind kind, call *store.Call, limits []store.Limit, rooms []store.Room) *change {
 	c := changes.Get().(*change)
-	c.kind, c.call, c.account = kind, *call, l.accounts.reference(call)
+	c.kind, c.call, c.account, c.limits, c.rooms = kind, *call, l.accounts.reference(call), limits, rooms
 	if call.Key != "" {
 		c.key = l.accounts.number(Holder(call.Account, call.Key))
+	}
+	calls, soft := false, false
+	for i := range limits {
+		limit := &limits[i]
+		calls, soft, c.hasTotal = calls || limit.Calls, soft || limit.Soft, c.hasTotal || limit.Period == store.Total
+	}
+	if calls {
+		c.calls = l.accounts.number(Holder(call.Account, store.CallsKey))
+	}
+	if soft {
+		c.overage = l.accounts.number(Holder(call.Account, store.OverageKey))
+	}
+	if calls || soft || c.hasTotal {
+		c.places = store.PlacesOf(call, limits)
 	}
 	return c
 }
@@ -174,8 +198,9 @@ func (l *Ledger) lead(slow time.Time) {
 			close(done)
 		}
 	}()
-	// A change of a call with a key changes two counters.
-	for part := range slices.Chunk(batch, MaxGroup/2) {
+	for left := batch; len(left) > 0; {
+		part := left[:fitting(left)]
+		left = left[len(part):]
 		l.counts.mu.Lock()
 		l.decide(part)
 		l.commits.group.Changes = len(part)
@@ -187,11 +212,26 @@ func (l *Ledger) lead(slow time.Time) {
 	}
 }
 
+// fitting returns how many changes of a batch, from the first one, have no more
+// counters than a group.
+func fitting(batch []*change) (n int) {
+	for counters := 0; n < len(batch); n++ {
+		counters += max(2, batch[n].places.N) // of an account and a key
+		if batch[n].call.Receipt != nil {
+			counters += MaxGroup / 64 // its size
+		}
+		if n > 0 && counters > MaxGroup {
+			break
+		}
+	}
+	return n
+}
+
 // append writes the group. A log that panics has failed: no caller may be
 // left waiting.
 func (l *Ledger) append() (err error) {
 	g := &l.commits.group
-	if len(g.Counts) == 0 {
+	if len(g.Counts) == 0 && len(g.Receipts) == 0 {
 		return nil
 	}
 	defer func() {
@@ -214,7 +254,7 @@ func (l *Ledger) decide(changes []*change) {
 		case l.closed.Load():
 			c.err = store.ErrClosed
 			continue
-		case c.day.dropped:
+		case c.day.dropped, c.hasTotal && c.total.dropped:
 			c.err = errDayNotLoaded
 			continue
 		}
@@ -234,46 +274,79 @@ func (l *Ledger) decideTake(c *change) {
 		c.err = err
 		return
 	}
-	l.add(c, cost)
+	if c.places.N == 0 {
+		l.add(c, cost)
+	} else {
+		l.addTo(c, store.Taken(&c.call, c.limits, func(i int) int64 { return c.rooms[i].Used(&c.limits[i]) }))
+	}
 	for i := range c.limits {
 		if limit := &c.limits[i]; limit.Period.IsPace() {
 			c.rooms[i] = l.counts.paces.take(c, limit)
 		} else {
-			c.rooms[i].Remaining -= cost
+			c.rooms[i].Remaining -= limit.Weight(cost)
 		}
 	}
 	c.admitted = true
+	l.keep(c)
 }
 
 func (l *Ledger) decideSettle(c *change) {
-	if !c.account.replaced() {
+	l.keep(c)
+	switch {
+	case c.account.replaced():
+	case c.places.N == 0:
 		l.add(c, c.cost-c.call.Weight())
+	default:
+		l.addTo(c, store.Settled(&c.call, c.limits, c.rooms, c.cost, c.refund))
 	}
 }
 
-// add adds to the counters of a call in the group. They do not fall below
-// zero. After the account is deleted, those at zero stay there: its counts may
-// have moved, to make room for another account.
+// add adds to the counters of a call that counts nowhere else.
 func (l *Ledger) add(c *change, cost int64) {
-	for i, holder := range [...]uint32{c.account.number, c.key} {
-		if i > 0 && c.call.Key == "" {
-			return
+	l.addOne(c, c.day, c.account.number, cost)
+	if c.call.Key != "" {
+		l.addOne(c, c.day, c.key, cost)
+	}
+}
+
+// addTo adds to all counters of a call.
+func (l *Ledger) addTo(c *change, amounts store.Amounts) {
+	for _, p := range c.places.All() {
+		day, holder := c.day, c.account.number
+		if p.Day == store.TotalDay {
+			day = c.total
 		}
-		used := c.day.find(holder, c.endpoint).value(&l.commits.group)
-		switch {
-		case cost > 0 && (used > 0 || !c.account.deleted()):
-			l.set(c, holder, Sum(used, cost))
-		case cost < 0 && used > 0:
-			l.set(c, holder, max(0, used+cost))
+		switch p.Key {
+		case "":
+		case store.CallsKey:
+			holder = c.calls
+		case store.OverageKey:
+			holder = c.overage
+		default:
+			holder = c.key
 		}
+		l.addOne(c, day, holder, amounts[p.Counts])
+	}
+}
+
+// addOne adds to a counter in the group. It does not fall below zero. After the
+// account is deleted, one at zero stays there: its counts may have moved, to make
+// room for another account.
+func (l *Ledger) addOne(c *change, d *day, holder uint32, more int64) {
+	used := d.find(holder, c.endpoint).value(&l.commits.group)
+	switch {
+	case more > 0 && (used > 0 || !c.account.deleted()):
+		l.set(c, d, holder, store.Sum(used, more))
+	case more < 0 && used > 0:
+		l.set(c, d, holder, max(0, used+more))
 	}
 }
 
 // set sets a holder's counter in the group.
-func (l *Ledger) set(c *change, holder uint32, used int64) {
-	g, n := &l.commits.group, c.day.counter(holder, c.endpoint)
+func (l *Ledger) set(c *change, d *day, holder uint32, used int64) {
+	g, n := &l.commits.group, d.counter(holder, c.endpoint)
 	if n.place == 0 {
-		g.Counts = append(g.Counts, Count{Holder: l.accounts.at(holder).id, Endpoint: c.call.Endpoint, Day: c.day.date, counter: n})
+		g.Counts = append(g.Counts, Count{Holder: l.accounts.at(holder).id, Endpoint: c.call.Endpoint, Day: d.date, counter: n})
 		n.place = uint32(len(g.Counts))
 	}
 	g.Counts[n.place-1].Used = used
@@ -304,13 +377,15 @@ func (l *Ledger) finish(changes []*change, err error) {
 		}
 	}
 	clear(g.Counts)
-	g.Counts, g.Sync = g.Counts[:0], false
-	if err == nil {
-		return
-	}
+	clear(g.Receipts)
+	g.Counts, g.Receipts, g.Sync = g.Counts[:0], g.Receipts[:0], false
 	for _, c := range changes {
-		if c.err == nil {
+		switch {
+		case c.err != nil:
+		case err != nil:
 			c.err, c.admitted = err, false
+		case c.kind == settle && !c.refund: // not before: it can be tried again
+			l.counts.paces.settle(c)
 		}
 	}
 }

@@ -172,8 +172,8 @@ func TestCommitFails(t *testing.T) {
 type step func(*ledger.Ledger) error
 
 func take(l *ledger.Ledger) error     { _, _, err := takeOne(l, callOf(1), 100); return err }
-func giveBack(l *ledger.Ledger) error { return l.Settle(callOf(1), 0) }
-func more(l *ledger.Ledger) error     { return l.Settle(callOf(1), 8) }
+func giveBack(l *ledger.Ledger) error { return l.Settle(callOf(1), nil, nil, 0, false) }
+func more(l *ledger.Ledger) error     { return l.Settle(callOf(1), nil, nil, 8, false) }
 func reset(l *ledger.Ledger) error    { return edit(l, zero(callOf(1))) }
 
 func edit(l *ledger.Ledger, edits ...ledger.Edit) error {

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 
@@ -15,18 +14,20 @@ import (
 // its own, a clock that is set back over midnight finds the counts of the
 // day before.
 //
-// A month has no counters: it is the sum of its days. Those that are in
-// memory are added up for each call; the sum of the others is read from
-// the log once for each account.
+// A week or a month has no counters: it is the sum of its days. Those that are in
+// memory are added up for each call; the sum of the others is read from the log
+// once for each account. A total has counters of its own: those of
+// store.TotalDay.
 type counts struct {
 	log Log
 
 	// loading is held while days are loaded, dropped or edited in the log, and for
-	// reading while sums of a month are loaded. It is locked before mu.
+	// reading while sums are loaded. It is locked before mu.
 	loading sync.RWMutex
 	mu      sync.Mutex // guards what follows
 	days    []*day
-	months  []*month
+	weeks   sums
+	months  sums
 	paces   paces
 }
 
@@ -38,12 +39,19 @@ type day struct {
 	dropped bool // no longer in counts.days
 }
 
-// month is the sums of the days of one month that are not in memory, for
-// the holders that were asked for.
-type month struct {
+// sums has what holders used on the days of their week or month that are not in
+// memory.
+type sums struct {
 	table
 
-	begins, ends calendar.Day
+	windows pages[window] // by holder
+}
+
+// window is the days of a holder's sums, if they were read from the log.
+type window struct {
+	calendar.Window
+
+	read bool
 }
 
 // day is loaded with mu held.
@@ -56,17 +64,31 @@ func (t *counts) day(date calendar.Day) *day {
 	return nil
 }
 
-// month returns the sums of the month of a date, if they have a holder.
-func (t *counts) month(date calendar.Day, holder uint32) *month {
-	for _, m := range t.months {
-		if first := m.first.get(holder); m.covers(date) && first != nil && first.read {
-			return m
-		}
+// sums returns the sums of the weeks or the months.
+func (t *counts) sums(period store.Period) *sums {
+	if period == store.Week {
+		return &t.weeks
 	}
-	return nil
+	return &t.months
 }
 
-func (m *month) covers(date calendar.Day) bool { return m.begins <= date && date <= m.ends }
+// has tells whether there are the sums of a holder on some days.
+func (s *sums) has(holder uint32, days calendar.Window) bool {
+	w := s.windows.get(holder)
+	return w != nil && w.read && w.Window == days
+}
+
+// shift adds the counts of a day to sums that have it, or takes them away.
+func (t *counts) shift(d *day, by func(sum, used int64) int64) {
+	d.each(func(holder, endpoint uint32, c *counter) {
+		for _, s := range []*sums{&t.weeks, &t.months} {
+			if w := s.windows.get(holder); w != nil && w.read && w.Has(d.date) {
+				total := s.counter(holder, endpoint)
+				total.used = by(total.used, c.used)
+			}
+		}
+	})
+}
 
 // load reads a day into memory unless it is there.
 func (l *Ledger) load(date calendar.Day) error {
@@ -86,9 +108,7 @@ func (l *Ledger) load(date calendar.Day) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.days = append(t.days, d)
-	if len(d.first) > 0 {
-		t.forgetMonth(date) // its sums include this day
-	}
+	t.shift(d, func(sum, used int64) int64 { return max(0, sum-used) })
 	return nil
 }
 
@@ -115,62 +135,52 @@ func (t *counts) loaded(date calendar.Day) *day {
 	return t.day(date)
 }
 
-// forgetMonth makes the sums of a month be read again.
-func (t *counts) forgetMonth(date calendar.Day) {
-	t.months = slices.DeleteFunc(t.months, func(m *month) bool { return m.covers(date) })
-}
-
-// forgetSums makes the sums of a month be read again for one holder. An edit
-// of one account does not make all others wait for their sums.
+// forgetSums makes the sums of a holder that have a day be read again.
 func (t *counts) forgetSums(holder uint32, date calendar.Day) {
-	if m := t.month(date, holder); m != nil {
-		m.first.get(holder).read = false
-		m.counters(holder, func(_ uint32, c *counter) { c.used = 0 })
+	for _, s := range []*sums{&t.weeks, &t.months} {
+		if w := s.windows.get(holder); w != nil && w.Has(date) {
+			w.read = false
+		}
 	}
 }
 
-// loadMonth reads what a holder has used on the days of a month that are not
-// in memory.
-func (l *Ledger) loadMonth(holder uint32, date calendar.Day) error {
+// loadSums reads what a holder has used on those days of a week or a month that
+// are not in memory.
+func (l *Ledger) loadSums(holder uint32, period store.Period, days calendar.Window) error {
 	t := &l.counts
 	t.loading.RLock()
 	defer t.loading.RUnlock()
 	if l.closed.Load() {
 		return store.ErrClosed
 	}
-	first, last := date.Month()
-	missing := l.missingDays(first, last)
 	used := map[string]int64{}
 	if t.log != nil {
-		err := t.log.LoadHolder(l.accounts.at(holder).id, missing, func(endpoint string, n int64) {
-			used[endpoint] = Sum(used[endpoint], n)
+		err := t.log.LoadHolder(l.accounts.at(holder).id, l.missingDays(days), func(endpoint string, n int64) {
+			used[endpoint] = store.Sum(used[endpoint], n)
 		})
 		if err != nil {
-			return fmt.Errorf("%w: loading the counts of a month: %w", store.ErrUnavailable, err)
+			return fmt.Errorf("%w: loading the counts of a %s: %w", store.ErrUnavailable, period, err)
 		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.month(date, holder) != nil {
+	s := t.sums(period)
+	if s.has(holder, days) {
 		return nil
 	}
-	i := slices.IndexFunc(t.months, func(m *month) bool { return m.begins == first })
-	if i < 0 {
-		i = len(t.months)
-		t.months = append(t.months, &month{begins: first, ends: last})
-	}
-	t.months[i].table.first.make(holder).read = true
+	s.counters(holder, func(_ uint32, c *counter) { c.used = 0 })
+	*s.windows.make(holder) = window{days, true}
 	for endpoint, n := range used {
-		t.months[i].counter(holder, l.endpoints.index(endpoint)).used = n
+		s.counter(holder, l.endpoints.index(endpoint)).used = n
 	}
 	return nil
 }
 
-// missingDays returns the days from first to last that are not in memory.
-func (l *Ledger) missingDays(first, last calendar.Day) (missing []calendar.Day) {
+// missingDays returns the days of a window that are not in memory.
+func (l *Ledger) missingDays(days calendar.Window) (missing []calendar.Day) {
 	l.counts.mu.Lock()
 	defer l.counts.mu.Unlock()
-	for date := first; date <= last; date++ {
+	for date := days.First; date <= days.Last; date++ {
 		if l.counts.day(date) == nil {
 			missing = append(missing, date)
 		}
@@ -195,29 +205,10 @@ func (l *Ledger) RetainDays(keep func(calendar.Day) bool) {
 	t.days = slices.DeleteFunc(t.days, func(d *day) bool {
 		d.dropped = !keep(d.date)
 		if d.dropped {
-			t.addToMonth(d)
+			t.shift(d, store.Sum)
 		}
 		return d.dropped
 	})
-	t.months = slices.DeleteFunc(t.months, func(m *month) bool {
-		return !slices.ContainsFunc(t.days, func(d *day) bool { return m.covers(d.date) })
-	})
-}
-
-// addToMonth adds the counts of a day that is dropped to the sums of its
-// month.
-func (t *counts) addToMonth(d *day) {
-	for _, m := range t.months {
-		if !m.covers(d.date) {
-			continue
-		}
-		d.each(func(holder, endpoint uint32, c *counter) {
-			if first := m.first.get(holder); first != nil && first.read {
-				total := m.counter(holder, endpoint)
-				total.used = Sum(total.used, c.used)
-			}
-		})
-	}
 }
 
 // Count is the value of a counter.
@@ -278,12 +269,4 @@ func (l *Ledger) Days() (list []calendar.Day) {
 		list = append(list, d.date)
 	}
 	return list
-}
-
-// Sum adds what was used. It does not overflow.
-func Sum(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }

@@ -108,7 +108,7 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 	// The account is looked at before the lock is released: after that the
 	// token may be removed and another account may have this id.
 	a := l.accounts.at(number)
-	state, overrides := l.accounts.state(number)
+	state, terms := l.accounts.state(number)
 	s.mu.RUnlock()
 	known := store.Grant{Account: a.id, Key: id}
 	switch {
@@ -127,7 +127,7 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 		Key:         id,
 		KeyName:     name,
 		Abilities:   l.abilities.at(abilities),
-		Overrides:   overrides,
+		Terms:       terms,
 		Restriction: restriction,
 		Handle:      newHandle(number, state.generation()),
 	}, nil
@@ -143,7 +143,7 @@ func (l *Ledger) GrantAccount(id string) (store.Grant, error) {
 	if !found {
 		return store.Grant{}, store.ErrNotFound
 	}
-	state, overrides := l.accounts.state(number)
+	state, terms := l.accounts.state(number)
 	switch {
 	case !state.exists():
 		return store.Grant{}, store.ErrNotFound
@@ -151,9 +151,9 @@ func (l *Ledger) GrantAccount(id string) (store.Grant, error) {
 		return store.Grant{Account: id}, store.Disabled
 	}
 	return store.Grant{
-		Account:   l.accounts.at(number).id,
-		Plan:      l.plans.at(state.plan()),
-		Overrides: overrides,
-		Handle:    newHandle(number, state.generation()),
+		Account: l.accounts.at(number).id,
+		Plan:    l.plans.at(state.plan()),
+		Terms:   terms,
+		Handle:  newHandle(number, state.generation()),
 	}, nil
 }

@@ -149,7 +149,7 @@ func TestAllocations(t *testing.T) {
 	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	hash := token.Hash{1}
 	l.PutToken(&ledger.Token{Hash: hash, Account: "acc_1", ID: "key_1", Name: "ci", Abilities: "convert", ExpiresAt: now.Add(time.Hour)})
-	call := callOf(1)
+	call, everywhereCall := callOf(1), everywhereCall(1)
 	none := []store.Limit{{Period: store.Day, Max: 0}}
 	many := []store.Limit{
 		{Period: store.Day, Max: store.Unlimited}, {Period: store.Month, Max: store.Unlimited},
@@ -162,6 +162,9 @@ func TestAllocations(t *testing.T) {
 		"take":    func() { _, _ = l.Take(call, many, rooms) },
 		"rooms":   func() { _ = l.Rooms(call, many, rooms) },
 		"limit":   func() { _, _ = l.Take(call, none, rooms[:1]) },
+		"settle":  func() { _ = l.Settle(call, many, rooms, 0, false) },
+		"places":  func() { _, _ = l.Take(everywhereCall, everywhere, rooms) },
+		"refund":  func() { _ = l.Settle(everywhereCall, everywhere, rooms, 0, true) },
 	}
 	for name, fn := range tests {
 		if got := testing.AllocsPerRun(100, fn); got != 0 {

@@ -71,12 +71,11 @@ func (l *memoryLog) Edit(edits []ledger.Edit) error {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	for _, e := range edits {
-		counter := func(holder string) store.Call { return store.Call{Account: holder, Endpoint: e.Endpoint, Day: e.Day} }
-		used := make([]int64, len(e.Holders))
-		for i, holder := range e.Holders {
-			used[i] = l.counts[counter(holder)]
+		counter := func(day calendar.Day, holder string) store.Call {
+			return store.Call{Account: holder, Endpoint: e.Endpoint, Day: day}
 		}
-		e.Run(used, func(holder string, used int64) { l.counts[counter(holder)] = used })
+		used := e.Values(func(day calendar.Day, holder string) int64 { return l.counts[counter(day, holder)] })
+		e.Run(used, func(day calendar.Day, holder string, used int64) { l.counts[counter(day, holder)] = used })
 	}
 	return nil
 }

@@ -54,18 +54,29 @@ func (p *paces) take(c *change, limit *store.Limit) store.Room {
 	if bucket == (store.Bucket{}) {
 		p.sweep(now)
 	}
-	bucket.Take(*limit, now, c.call.Weight())
+	bucket.Take(*limit, now, limit.Weight(c.call.Weight()))
 	p.buckets[id] = bucket
 	return bucket.Room(*limit, now)
 }
 
-// remove removes the buckets of an account that is deleted. Those of its keys
+// settle sets the paces of a call right.
+func (p *paces) settle(c *change) {
+	for i := range c.limits {
+		if limit := &c.limits[i]; limit.Period.IsPace() && !limit.Calls && !c.account.deleted() {
+			id, bucket, now := p.find(c, limit)
+			bucket.Settle(*limit, now, c.rooms[i].Busy, c.call.Weight(), c.cost)
+			p.buckets[id] = bucket
+		}
+	}
+}
+
+// remove removes the buckets of a holder of an account that is deleted. Those of its keys
 // are never used again.
-func (p *paces) remove(account, endpoints uint32) {
+func (p *paces) remove(holder, endpoints uint32) {
 	for period := store.Second; period <= store.Hour; period++ {
-		delete(p.buckets, bucketID{account, allEndpoints, period})
+		delete(p.buckets, bucketID{holder, allEndpoints, period})
 		for endpoint := range endpoints {
-			delete(p.buckets, bucketID{account, endpoint, period})
+			delete(p.buckets, bucketID{holder, endpoint, period})
 		}
 	}
 }

@@ -19,7 +19,6 @@ type counter struct {
 	// committed, and 0 if it has none. Only the leader uses it.
 	place uint32
 	moved bool // since the day was loaded
-	read  bool // of a holder's first place: the holder was read from the log
 }
 
 // next returns the counter behind c, nil if there is none.

@@ -8,34 +8,32 @@ import (
 
 // Take admits a call. See store.Counter.
 func (l *Ledger) Take(call store.Call, limits []store.Limit, rooms []store.Room) (admitted bool, err error) {
-	c := l.newChange(take, &call)
+	c := l.newChange(take, &call, limits, rooms)
 	defer c.release()
-	c.limits, c.rooms = limits, rooms
 	err = l.run(c)
 	return c.admitted, err
 }
 
 // Rooms returns the room of each limit of a call. See store.Counter. Calls
-// that are being committed have not taken from days and months yet.
+// that are being committed have not taken from quotas yet.
 func (l *Ledger) Rooms(call store.Call, limits []store.Limit, rooms []store.Room) error {
-	c := l.newChange(look, &call)
+	c := l.newChange(look, &call, limits, rooms)
 	defer c.release()
-	c.limits, c.rooms = limits, rooms
 	return l.run(c)
 }
 
 // Settle changes what a call counts. See store.Counter.
-func (l *Ledger) Settle(call store.Call, cost int64) error {
-	c := l.newChange(settle, &call)
+func (l *Ledger) Settle(call store.Call, limits []store.Limit, rooms []store.Room, cost int64, refund bool) error {
+	c := l.newChange(settle, &call, limits, rooms)
 	defer c.release()
-	c.cost = cost
+	c.cost, c.refund = cost, refund
 	return l.run(c)
 }
 
 // Errors of a change that needs counts which are not in memory.
 var (
-	errDayNotLoaded   = errors.New("the day is not in memory")
-	errMonthNotLoaded = errors.New("the sums of the month are not in memory")
+	errDayNotLoaded  = errors.New("a day is not in memory")
+	errSumsNotLoaded = errors.New("the sums of a week or a month are not in memory")
 )
 
 // run makes a change. It loads the counts that the change needs, and again
@@ -48,9 +46,11 @@ func (l *Ledger) run(c *change) error {
 		err := c.err
 		switch {
 		case errors.Is(err, errDayNotLoaded):
-			err = l.load(c.call.Day)
-		case errors.Is(err, errMonthNotLoaded):
-			err = l.loadMonth(c.missing, c.call.Day)
+			if err = l.load(c.call.Day); err == nil && c.hasTotal {
+				err = l.load(store.TotalDay)
+			}
+		case errors.Is(err, errSumsNotLoaded):
+			err = l.loadSums(c.holder(c.missing), c.missing.Period, c.call.Window(c.missing))
 		default:
 			return err
 		}
@@ -68,11 +68,14 @@ func (l *Ledger) prepare(c *change) (ready bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c.day, c.endpoint, c.err = t.day(c.call.Day), l.endpoints.index(c.call.Endpoint), nil
+	if c.hasTotal {
+		c.total = t.day(store.TotalDay)
+	}
 	switch {
 	case l.closed.Load():
 		c.err = store.ErrClosed
 		return false
-	case c.day == nil:
+	case c.day == nil || c.hasTotal && c.total == nil:
 		c.err = errDayNotLoaded
 		return false
 	case t.log == nil && c.kind != look:
@@ -106,25 +109,28 @@ func (l *Ledger) fits(c *change, group *Group) (fits bool, err error) {
 			left := limit.Max - used // as in Limit.RoomAfter
 			c.rooms[i] = store.Room{Remaining: max(0, left), Over: max(0, -left)}
 		}
-		fits = fits && c.rooms[i].Remaining >= c.call.Weight()
+		fits = fits && c.rooms[i].Remaining >= limit.Weight(c.call.Weight())
 	}
 	return fits, nil
 }
 
-// used returns what is used of a limit of a day or a month.
+// used returns what is used of a quota.
 func (l *Ledger) used(c *change, limit *store.Limit, group *Group) (used int64, err error) {
-	if limit.Period == store.Day {
+	switch limit.Period {
+	case store.Day:
 		return l.usedIn(&c.day.table, c, limit, group), nil
+	case store.Total:
+		return l.usedIn(&c.total.table, c, limit, group), nil
 	}
-	m := l.counts.month(c.call.Day, c.holder(limit))
-	if m == nil {
-		c.missing = c.holder(limit)
-		return 0, errMonthNotLoaded
+	s, days := l.counts.sums(limit.Period), c.call.Window(limit)
+	if !s.has(c.holder(limit), days) {
+		c.missing = limit
+		return 0, errSumsNotLoaded
 	}
-	used = l.usedIn(&m.table, c, limit, group)
+	used = l.usedIn(&s.table, c, limit, group)
 	for _, d := range l.counts.days {
-		if m.covers(d.date) {
-			used = Sum(used, l.usedIn(&d.table, c, limit, group))
+		if days.Has(d.date) {
+			used = store.Sum(used, l.usedIn(&d.table, c, limit, group))
 		}
 	}
 	return used, nil
@@ -137,7 +143,7 @@ func (l *Ledger) usedIn(s *table, c *change, limit *store.Limit, group *Group) (
 	except, excepted := l.endpoints.find(c.call.Except)
 	s.counters(c.holder(limit), func(endpoint uint32, n *counter) {
 		if !excepted || endpoint != except {
-			used = Sum(used, n.value(group))
+			used = store.Sum(used, n.value(group))
 		}
 	})
 	return used

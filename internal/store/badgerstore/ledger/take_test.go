@@ -70,7 +70,7 @@ func TestListUnderLoad(t *testing.T) {
 				}
 				cost := int64(round) % call.Cost
 				out.Add(cost - call.Cost)
-				for l.Settle(call, cost) != nil {
+				for l.Settle(call, nil, nil, cost, false) != nil {
 				}
 			}
 		})

@@ -3,8 +3,8 @@
 -- entries of the log that describe the change, with its time in milliseconds.
 --
 -- KEYS: the rows, the document, the queue; for a new document: what an account
--- before it used in each month, and was credited, and the counts to which these
--- are added; what is deleted with the change.
+-- before it used in each month, was credited, and had as overage, and the counts to
+-- which these are added; what is deleted with the change.
 -- ARGV: the version that was read, or nothing for a new document; until when
 -- the change may be made, or 0; number of these months; expiries of their
 -- counts; number of fields; fields and values; number of writes; writes;
@@ -31,7 +31,7 @@ else -- the account is deleted
 	expire()
 end
 write(first, last)
-local moved = 2 * months
+local moved = 3 * months
 -- One call for all of them: an account with another id has none.
 if moved > 0 and redis.call('EXISTS', unpack(KEYS, 6, 5 + moved)) > 0 then
 	for n = 6, 5 + moved do

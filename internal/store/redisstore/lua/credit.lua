@@ -5,7 +5,7 @@
 -- closed accounts.
 --
 -- KEYS: what is credited in the month, what closed accounts used, what they were
--- credited, the counts of the account, those of its keys.
+-- credited, the counts of the account, those of its keys, and the totals of these.
 -- ARGV: day, endpoint, total, expiry of counts.
 
 local time = redis.call('TIME')
@@ -29,8 +29,11 @@ if closed > 0 then
 	raise(KEYS[2], -closed)
 	raise(KEYS[3], closed)
 end
+local totals = 4 + (#KEYS - 3) / 2
 for n = 4, #KEYS do
 	local key = KEYS[n]
+	local day = n < totals and day or '31:'
+	local name = day .. ARGV[2]
 	local own = math.min(back, read(key, name))
 	if own > 0 then
 		for _, counter in ipairs({name, ARGV[2], day .. '*', '*'}) do

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -144,12 +145,23 @@ func (s *Sentinel) Failover() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A sentinel gives up if it has not looked at the replicas lately. So it is
-	// asked until it names another master.
+	// A sentinel gives up if it has not looked at the replicas lately. Then it is
+	// asked again. One reply must tell both that no failover runs and that the
+	// master is the old one: a failover that ended meanwhile would be undone.
 	err = await("a planned failover", func() error {
-		now, err := s.masterOf(first)
-		if err != nil || now != before {
+		reply, err := ask[[]any](first, "SENTINEL", "MASTER", masterName)
+		if err != nil {
 			return err
+		}
+		state := make(map[string]string)
+		for pair := range slices.Chunk(reply, 2) {
+			state[fmt.Sprint(pair[0])] = fmt.Sprint(pair[1])
+		}
+		if net.JoinHostPort(state["ip"], state["port"]) != before.address {
+			return nil
+		}
+		if strings.Contains(state["flags"], "failover_in_progress") {
+			return errors.New("it runs")
 		}
 		_, err = first.Do("SENTINEL", "FAILOVER", masterName)
 		return cmp.Or(err, errors.New("it has begun"))
