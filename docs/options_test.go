@@ -30,11 +30,15 @@ var described = []struct{ folder, name, title string }{
 	{"../internal/policy", "AnonymousConfig", "`anonymous`"},
 	{"../internal/policy", "AddressLimit", "An element of `per_address`"},
 	{"../internal/policy", "EndpointConfig", "An element of `endpoints`"},
+	{"../internal/policy", "CostAnswerConfig", "`cost_answer` of an endpoint"},
+	{"../internal/policy", "JSONRPC", "`jsonrpc` of an endpoint"},
 	{"../internal/policy", "PlanConfig", "An element of `plans`"},
 	{"../internal/policy", "LimitConfig", "An element of `more_limits` of a plan"},
+	{"../internal/policy", "ConcurrentConfig", "An element of `concurrent` of a plan"},
 	{"../internal/feature/declare", "Account", "An element of `accounts`"},
 	{"../internal/feature/declare", "Key", "An element of `keys` of an account"},
 	{"../internal/feature/event", "Webhook", "`webhook`"},
+	{"../internal/feature/feed", "Feed", "`feed`"},
 	{"../caddymodule", "BadgerStore", "`store` with the module `badger`"},
 	{"../caddymodule/redis", "Store", "`store` with the module `redis`"},
 	{"../upstream/caddyupstream", "Upstream", "The handler `tollgate_upstream`"},
@@ -54,7 +58,7 @@ func TestOptions(t *testing.T) {
 			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", d.title, doc)
 		}
 		for _, f := range fields {
-			if hasSection(f.name) {
+			if hasSection(f.name) && strings.Contains(f.kind, "object") {
 				continue
 			}
 			fmt.Fprintf(&b, "- **`%s`** (%s): %s\n", f.name, f.kind, f.doc)
@@ -199,11 +203,11 @@ func kindOf(e ast.Expr) string {
 		return kindOf(e.Sel)
 	case *ast.Ident:
 		switch e.Name {
-		case "string", "Refund", "Mode":
+		case "string", "Refund", "Mode", "Errors":
 			return "string"
 		case "bool":
 			return "true or false"
-		case "int", "int64", "uint64":
+		case "int", "int64", "uint64", "Number":
 			return "number"
 		case "Duration":
 			return "duration"

@@ -105,8 +105,11 @@ func useAll(t *testing.T, gate *client.Client, dir string) {
 				continue
 			}
 			body := ""
-			if e.CostMember != nil {
+			switch {
+			case e.CostMember != nil:
 				body = `{"` + *e.CostMember + `":[1]}`
+			case e.Method == http.MethodPost: // for a bound of the cost, and for a tool of that name
+				body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + e.Name + `"}}`
 			}
 			request, err := http.NewRequestWithContext(t.Context(), e.Method, "http://gate"+wildcard.ReplaceAllString(e.Path, "x"), strings.NewReader(body))
 			must(t, err)

@@ -199,6 +199,8 @@ func environment(t *testing.T) (dir string) {
 	for name, value := range map[string]string{
 		"TOLLGATE_SECRET": secret, "TOLLGATE_OLD_SECRET": secret,
 		"TOLLGATE_WEBHOOK_SECRET":       "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz",
+		"TOLLGATE_TAKE_SECRET":          "a0e1d2c3b4a5968778695a4b3c2d1e0ff0e1d2c3b4a5968778695a4b3c2d1e0f",
+		"TOLLGATE_FEED_TOKEN":           "feed_token",
 		"TOLLGATE_INTROSPECTION_SECRET": "f0e1d2c3b4a5968778695a4b3c2d1e0ff0e1d2c3b4a5968778695a4b3c2d1e0f",
 		"ALICE_PASSWORD_HASH":           "$2a$04$wVTXHQrMPPx6UhLGqnh2nOeXk3jy0oaPnUXIOIoQ1hFf1HWKBI5oq",
 		"BOB_PASSWORD_HASH":             "$2a$04$wVTXHQrMPPx6UhLGqnh2nOeXk3jy0oaPnUXIOIoQ1hFf1HWKBI5oq",
