@@ -86,6 +86,8 @@ func newValue(of Space, key string) any {
 		return new(Credit)
 	case ofAccount && strings.HasPrefix(key, totalPrefix+" ") && strings.Count(key, " ") == 2:
 		return new(int64)
+	case ofAccount && strings.HasPrefix(key, topUpPrefix):
+		return new(TopUp)
 	case of == endingSpace:
 		return new(bool)
 	case of == movingSpace:

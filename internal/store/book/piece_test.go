@@ -89,7 +89,7 @@ func TestPieces(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"calls", "closed", "count", "document", "ended", "ending", "entry", "events c", "events k", "events q", "events x", "refused", "timezone timezone", "uses", "~credit", "~credited"}
+	want := []string{"calls", "closed", "count", "document", "ended", "ending", "entry", "events c", "events k", "events q", "events x", "refused", "timezone timezone", "topup", "uses", "~credit", "~credited"}
 	if got := slices.Sorted(maps.Keys(kinds)); !slices.Equal(got, want) {
 		t.Errorf("got kinds %q, want %q", got, want)
 	}

@@ -47,12 +47,17 @@ func Dump(t testing.TB, b *book.Book) (list []string) {
 	return list
 }
 
-// Pieces returns the pieces of a store.
+// Pieces returns the pieces of a store, as a backup has them.
 func Pieces(t testing.TB, b *book.Book) (pieces []book.Piece) {
 	t.Helper()
 	err := b.Dump(context.Background(), func(p book.Piece) error {
-		pieces = append(pieces, p)
-		return nil
+		text, err := json.Marshal(p)
+		var read book.Piece
+		if err == nil {
+			err = json.Unmarshal(text, &read)
+		}
+		pieces = append(pieces, read)
+		return err
 	})
 	if err != nil {
 		t.Fatalf("dumping: %v", err)
@@ -81,6 +86,8 @@ func (s *suite) fill() {
 	})
 	s.must(err)
 	s.must(s.store.NotePlanEnd(s.Context(), "acc_2", s.now.Add(time.Hour)))
+	_, _, err = s.store.TopUp(s.Context(), s.now, "acc_2", "topup_1", book.TopUp{Endpoint: store.All, Calls: 4, ExpiresAt: s.now.Add(time.Hour)}, "", func(*book.Account) error { return nil }, func(*book.Account) {})
+	s.must(err)
 	plain, limited, login := s.newKey("acc_1", "plain"), s.newKey("acc_1", "limited"), s.newKey("acc_2", "login")
 	limited.Limits = []store.Limit{{Endpoint: "convert", Period: store.Day, Max: 5}}
 	limited.Addresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}
@@ -170,7 +177,7 @@ func (s *suite) dump() {
 		kind, _, _ := strings.Cut(text, ":")
 		kinds[kind]++
 	}
-	if got := fmt.Sprint(kinds); got != `map[{"account":4 {"audit":3 {"count":17 {"row":19]` {
+	if got := fmt.Sprint(kinds); got != `map[{"account":4 {"audit":3 {"count":17 {"row":20]` {
 		s.Errorf("got %s pieces:\n%s", got, strings.Join(want, "\n"))
 	}
 	stop, calls := errors.New("stop"), 0
