@@ -28,7 +28,7 @@ var otherModels = []string{
 			cost answer json usage.total_tokens|response.usage.total_tokens reserve bound max_output_tokens 4096
 		}
 		endpoint messages POST /v1/messages {
-			cost answer json message.usage.input_tokens|usage.input_tokens+usage.output_tokens reserve bound max_tokens 4096
+			cost answer json message.usage.input_tokens|usage.input_tokens+message.usage.cache_creation_input_tokens|usage.cache_creation_input_tokens+message.usage.cache_read_input_tokens|usage.cache_read_input_tokens+usage.output_tokens reserve bound max_tokens 4096
 		}
 		endpoint ollama POST /api/chat {
 			cost answer json prompt_eval_count+eval_count reserve bound options.num_predict 4096

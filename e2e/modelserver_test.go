@@ -45,7 +45,7 @@ func (m *modelServer) answer(endpoint string, out bool) *strings.Replacer {
 		made = 3 + m.calls%7
 	}
 	m.told[endpoint] += prompt + made
-	return strings.NewReplacer("IN", strconv.FormatInt(prompt, 10), "OUT", strconv.FormatInt(made, 10), "SUM", strconv.FormatInt(prompt+made, 10),
+	return strings.NewReplacer("IN", strconv.FormatInt(prompt, 10), "OUT", strconv.FormatInt(made, 10), "SUM", strconv.FormatInt(prompt+made, 10), "REST", strconv.FormatInt(prompt-3, 10),
 		"FIRST", strconv.FormatInt(prompt+1, 10), "MODEL", "test-model")
 }
 
@@ -214,10 +214,10 @@ var responseStream = events(
 )
 
 // The answers of Anthropic's messages.
-const messageJSON = `{"content":[{"text":"Hi! My name is Claude.","type":"text"}],"id":"msg_013Z","model":"MODEL","role":"assistant","stop_reason":"end_turn","stop_sequence":null,"type":"message","usage":{"input_tokens":IN,"output_tokens":OUT}}`
+const messageJSON = `{"content":[{"text":"Hi! My name is Claude.","type":"text"}],"id":"msg_013Z","model":"MODEL","role":"assistant","stop_reason":"end_turn","stop_sequence":null,"type":"message","usage":{"input_tokens":2,"cache_creation_input_tokens":1,"cache_read_input_tokens":REST,"output_tokens":OUT}}`
 
 var messageStream = events(
-	`{"type":"message_start","message":{"id":"msg_1nZd","type":"message","role":"assistant","content":[],"model":"MODEL","stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":IN,"output_tokens":1}}}`,
+	`{"type":"message_start","message":{"id":"msg_1nZd","type":"message","role":"assistant","content":[],"model":"MODEL","stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":2,"cache_creation_input_tokens":1,"cache_read_input_tokens":REST,"output_tokens":1}}}`,
 	`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
 	`{"type":"ping"}`,
 	`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}`,

@@ -41,11 +41,11 @@ const calls = {
   'langchain embeddings': async (key, fetch) => (await new OpenAIEmbeddings({ apiKey: key, model: 'openai', configuration: { baseURL, fetch } }).embedDocuments([prompt, 'x']))[0].length,
   'anthropic messages': async (key, fetch) => {
     const { usage } = await anthropic(key, fetch).messages.create({ model: 'anthropic', max_tokens: 50, messages })
-    return usage.input_tokens + usage.output_tokens
+    return usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens + usage.output_tokens
   },
   'anthropic stream': async (key, fetch) => {
     const { usage } = await anthropic(key, fetch).messages.stream({ model: 'anthropic', max_tokens: 50, messages }).finalMessage()
-    return usage.input_tokens + usage.output_tokens
+    return usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens + usage.output_tokens
   },
   'ollama chat': async (key, fetch) => JSON.parse(await post(key, fetch, '/api/chat', { model: 'ollama', messages, stream: false, options: { num_predict: 50 } })).eval_count,
   'ollama stream': async (key, fetch) => JSON.parse((await post(key, fetch, '/api/chat', { model: 'ollama', messages })).trim().split('\n').at(-1)).eval_count,

@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/gate/jsonbody"
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/internal/gate/request"
+	"github.com/caddy-tollgate/tollgate/internal/gate/tell"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
 )
@@ -57,11 +58,11 @@ func bodyCost(r *http.Request, e *policy.Endpoint) (int64, *refusal.Refusal) {
 		}
 		return max(1, cost), nil
 	}
-	cost, err := jsonbody.Bound(body, e.Answer.Bound, e.Cost)
+	most, err := jsonbody.Bound(body, e.Answer.Bound, e.Cost)
 	if err != nil {
 		return 0, refusal.BoundBody(e.Answer.Bound, jsonbody.MaxNesting)
 	}
-	return cost, nil
+	return tell.Reservation(most, e.Answer.Scale), nil
 }
 
 // readJSON reads a JSON body of at most size bytes of a request to a named

@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -197,5 +198,28 @@ func TestBrokenCostBody(t *testing.T) {
 	}
 	if n := w.used(t, "acc_1", "batch", noon); n != 0 {
 		t.Errorf("counted %d", n)
+	}
+}
+
+// TestBoundOfScale: a bound has the scale of what the answer tells.
+func TestBoundOfScale(t *testing.T) {
+	t.Parallel()
+	const body, bound = `{"max_tokens":7000}`, 19 + 16 + 2048 + 7000
+	for scale, want := range map[string]int64{"": bound, "3": 3 * bound, "0.001": 10, "9999999999": 1_000_000_000_000} {
+		w := newWorld(t, func(c *policy.Config) {
+			c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "chat", Patterns: []string{"POST /api/chat"}, Ability: "convert", CostAnswer: &policy.CostAnswerConfig{
+				Members: []string{"usage.total_tokens"}, Scale: json.Number(scale), Reserve: 4096, Bound: []string{"max_tokens"},
+			}})
+			c.Plans[0].Limits["chat"] = number(1_000_000_000_000)
+		})
+		w.next = func(http.ResponseWriter, *http.Request) error {
+			if got := w.used(t, "acc_1", "chat", noon); got != want {
+				t.Errorf("scale %q: reserves %d, want %d", scale, got, want)
+			}
+			return nil
+		}
+		if got, err := w.ask("POST", "/api/chat", body, "Authorization: Bearer "+w.account(t, "acc_1"), jsonType); err != nil || got.Code != http.StatusOK {
+			t.Errorf("scale %q: got %d %s, %v", scale, got.Code, got.Body, err)
+		}
 	}
 }

@@ -38,8 +38,8 @@ type CostAnswerConfig struct {
 	// is asked for an answer that is not compressed.
 	Members []string `json:"members,omitempty"`
 
-	// Scale multiplies the cost, which is then rounded up: 100 counts a price in
-	// euros as cents. Default 1.
+	// Scale multiplies the cost, and what Bound finds, and rounds up: 100 counts a
+	// price in euros as cents. Default 1.
 	Scale json.Number `json:"scale,omitempty"`
 
 	// Reserve is what a call takes, from 1 to 1,000,000,000. The call costs as much
@@ -111,6 +111,9 @@ func (c *CostAnswerConfig) compile() (*CostAnswer, error) {
 			}
 		}
 	}
+	if err := checkBound(c.Bound); err != nil {
+		return nil, err
+	}
 	if c.Scale == "" {
 		return a, nil
 	}
@@ -122,6 +125,25 @@ func (c *CostAnswerConfig) compile() (*CostAnswer, error) {
 	}
 	a.Scale = scale
 	return a, nil
+}
+
+// checkBound checks that no service can take one name of these members for another
+// one, as some do that ignore case, dashes and underscores: the gate would refuse each
+// body with one of them.
+func checkBound(members []string) error {
+	written := map[string]string{}
+	for _, member := range members {
+		names := strings.Split(member, ".")
+		for i := range names {
+			path := strings.Join(names[:i+1], ".")
+			folded := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(path))
+			if other := written[folded]; other != "" && other != path {
+				return fmt.Errorf("some services take %q for %q: name one of them", path, other)
+			}
+			written[folded] = path
+		}
+	}
+	return nil
 }
 
 // isMemberName tells whether a name needs no escapes in JSON, and no other

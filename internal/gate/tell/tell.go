@@ -45,6 +45,7 @@ type Scanner struct {
 	stream
 	*Members
 	parts []part
+	isOne bool // the body is one document, by its type
 }
 
 // Members are the members that tell a cost.
@@ -90,6 +91,7 @@ func (m *Members) Scanner(h http.Header) *Scanner {
 	}
 	s := &Scanner{Members: m, parts: make([]part, m.size)}
 	s.events, s.lines = events, mediaType == "application/x-ndjson"
+	s.isOne = mediaType == "application/json" || strings.HasSuffix(mediaType, "+json") && mediaType != "application/stream+json"
 	return s
 }
 
@@ -119,7 +121,7 @@ func (s *Scanner) Cost(whole bool) (cost int64, told bool) {
 		s.endNumber() // otherwise it can have more digits
 	}
 	var sum apd.Decimal
-	isStream := s.events || s.lines || s.list
+	isStream := !s.isOne || s.list
 	for i := range s.parts {
 		p := &s.parts[i]
 		switch {
@@ -158,6 +160,15 @@ func decimal(text string) (n apd.Decimal, err error) {
 		return n, errNumber
 	}
 	return n, nil
+}
+
+// Reservation returns what a call reserves that tells at most a number before the
+// scale, nil for 1.
+func Reservation(most int64, scale *apd.Decimal) int64 {
+	if cost, told := scaled(apd.New(most, 0), scale); told {
+		return cost
+	}
+	return MaxCost // an answer cannot tell more
 }
 
 // scaled multiplies a number with a scale, nil for 1, and rounds it up.

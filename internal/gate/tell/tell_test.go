@@ -24,6 +24,8 @@ const (
 	linesType = "application/x-ndjson"
 )
 
+const cachedMembers = "message.usage.input_tokens|usage.input_tokens+message.usage.cache_creation_input_tokens|usage.cache_creation_input_tokens+message.usage.cache_read_input_tokens|usage.cache_read_input_tokens+usage.output_tokens"
+
 // The answers are examples of the documentation of the services, shortened.
 var answers = map[string]struct {
 	members, contentType, body string
@@ -38,6 +40,10 @@ var answers = map[string]struct {
 	"Anthropic with search":  {"message.usage.input_tokens|usage.input_tokens+usage.output_tokens", eventType, "data: {\"type\": \"message_start\", \"message\": {\"usage\": {\"input_tokens\": 2679, \"output_tokens\": 3}}}\n\ndata: {\"type\": \"message_delta\", \"usage\": {\"input_tokens\": 10682, \"output_tokens\": 510}}\n\n", tells{11192, -1}},
 	"vLLM continuous":        {"usage.total_tokens", eventType, "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}],\"usage\":{\"prompt_tokens\":7,\"total_tokens\":7,\"completion_tokens\":0}}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":{\"prompt_tokens\":7,\"total_tokens\":8,\"completion_tokens\":1}}\n\n", tells{8, -1}},
 	"Ollama chat":            {"prompt_eval_count+eval_count", linesType, "{\"model\":\"llama3.2\",\"message\":{\"role\":\"assistant\",\"content\":\"The\"},\"done\":false}\n{\"model\":\"llama3.2\",\"message\":{\"content\":\"\"},\"done\":true,\"total_duration\":4883583458,\"prompt_eval_count\":26,\"eval_count\":282}\n", tells{308, 308}},
+	"other JSON lines":       {"n", "application/jsonl", "{\"n\":8}\n", tells{8, -1}},
+	"stream of JSON":         {"n", "application/stream+json", "{\"n\":8}\n", tells{8, -1}},
+	"JSON of a kind":         {"n", "application/hal+json", `{"n":8}`, tells{8, 8}},
+	"Anthropic cached":       {cachedMembers, eventType, "data: {\"message\":{\"usage\":{\"input_tokens\":3,\"cache_creation_input_tokens\":100000,\"cache_read_input_tokens\":2048,\"cache_creation\":{\"ephemeral_5m_input_tokens\":100000},\"output_tokens\":1}}}\n\ndata: {\"usage\":{\"output_tokens\":200}}\n\n", tells{102251, -1}},
 	"JSON lines":             {"n", linesType, "\n\n{\"a\":\"\\n\"}\r\n{\"n\":1}\r{\"n\":2}\r\n{\r\"a\":[],\r\"n\":\r3\r}\n{\"a\":{}}\n", tells{3, -1}},
 	"Ollama cached prompt":   {"prompt_eval_count+eval_count", jsonType, `{"message":{"content":"The"},"done":true,"eval_count":282}`, tells{282, -1}},
 	"llama.cpp completion":   {"tokens_evaluated+tokens_predicted", eventType, "data: {\"content\":\"a\",\"stop\":false,\"tokens_predicted\":1,\"tokens_evaluated\":5}\n\ndata: {\"content\":\"\",\"stop\":true,\"tokens_predicted\":16,\"tokens_evaluated\":5,\"timings\":{\"predicted_n\":16}}\n\n", tells{21, -1}},
