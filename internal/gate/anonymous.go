@@ -53,7 +53,7 @@ func (c *Call) takeAll(call store.Call, rooms []store.Room) (admitted bool, err 
 			c.mark.leave = nil
 			c.gate.leave(leave)
 			for i := range rooms[last:] {
-				rooms[last+i].Remaining++
+				rooms[last+i].Remaining += max(1, c.mark.requests)
 			}
 		}
 	}()

@@ -22,7 +22,7 @@ func (c *Call) limitsOfPeriods() int {
 	return n
 }
 
-// enter makes the call one of those that run, unless one of the last limits is full
+// enter makes the call, or each of its batch, one of those that run, unless one of the last limits is full
 // or peek is set. rooms are those of these limits.
 func (c *Call) enter(rooms []store.Room, peek bool) (entered bool, err error) {
 	if len(rooms) == 0 {
@@ -34,16 +34,17 @@ func (c *Call) enter(rooms []store.Room, peek bool) (entered bool, err error) {
 		lists[i], most[i] = c.endpoint.List(l), l.Max
 	}
 	var running []int64
+	own := max(1, c.mark.requests)
 	entered = true
 	if peek {
 		running, err = c.store.Running(c.request.Context(), c.grant.Account, lists)
 	} else {
-		running, c.mark.leave, err = c.store.Enter(c.request.Context(), c.grant.Account, lists, most)
+		running, c.mark.leave, err = c.store.Enter(c.request.Context(), c.grant.Account, lists, most, own)
 		entered = c.mark.leave != nil
 	}
 	for i, n := range running {
 		rooms[i] = limits[i].RoomAfter(n)
-		entered = entered && (!peek || n < most[i])
+		entered = entered && (!peek || n+own <= most[i])
 	}
 	return entered, err
 }

@@ -131,6 +131,24 @@ func TestConcurrentAllOrNothing(t *testing.T) {
 	}
 }
 
+// TestConcurrentPolicyAfterTake: a program, whose calls these limits do not cover, does
+// not change the field of requests.
+func TestConcurrentPolicyAfterTake(t *testing.T) {
+	t.Parallel()
+	w := atOnce(t, nil)
+	bearer := w.account(t, "acc_1")
+	w.account(t, "acc_2")
+	for _, want := range []string{"admitted acc_2", "429 quota_exceeded"} {
+		if taken, err := w.take(t, gate.Taking{Account: "acc_2"}, "rates"); err != nil || codeOf(taken) != want {
+			t.Errorf("got %s, %v, want %s", codeOf(taken), err, want)
+		}
+	}
+	const want = `"rates";q=1;w=86400, "all-concurrent";q=2`
+	if got := w.get(t, "/api/rates/EUR", bearer).Header().Get("Ratelimit-Policy"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // TestConcurrentForeseen: what Foresee looks at does not run.
 func TestConcurrentForeseen(t *testing.T) {
 	t.Parallel()
@@ -176,7 +194,7 @@ func TestConcurrentShadow(t *testing.T) {
 // noLists is a store whose server for running calls is away.
 type noLists struct{ gate.Store }
 
-func (noLists) Enter(context.Context, string, []string, []int64) ([]int64, func(), error) {
+func (noLists) Enter(context.Context, string, []string, []int64, int64) ([]int64, func(), error) {
 	return nil, nil, store.ErrUnavailable
 }
 

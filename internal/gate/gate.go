@@ -129,7 +129,7 @@ const anyMethod = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 // it is, it is counted.
 func (g *Gate) decide(r *http.Request, d *decision) {
 	d.mark.requests = 0 // of an earlier pass of the request
-	by, fault := g.credentials.Read(credential.Request{Request: r, Endpoint: d.Endpoint, Facts: d.facts})
+	by, fault := g.credentials.Read(credential.Request{Request: r, Route: d.Route, Facts: d.facts})
 	if fault != nil {
 		d.refusal, d.unread = fault, true
 		return
@@ -214,15 +214,15 @@ func (c *Call) entitle() (f *refusal.Refusal) {
 			}
 		}
 	}
+	c.addAddress()
+	if atOnce := plan.AtOnce(c.endpoint); len(atOnce) > 0 && c.mark.taking == nil {
+		c.limits = slices.Concat(c.limits, atOnce)
+	}
 	if n := c.mark.requests; n > 1 {
 		c.limits = slices.Clone(c.limits)
 		for i := range c.limits {
 			c.limits[i].Requests = int32(n)
 		}
-	}
-	c.addAddress()
-	if atOnce := plan.AtOnce(c.endpoint); len(atOnce) > 0 && c.mark.taking == nil {
-		c.limits = slices.Concat(c.limits, atOnce)
 	}
 	if c.endpoint.Usage {
 		c.history, f = usageDays(c.request)
@@ -245,7 +245,7 @@ func (c *Call) price() *refusal.Refusal {
 	for _, limit := range c.limits {
 		// A top-up can raise a total.
 		if limit.Max > 0 && limit.Max < limit.Weight(c.cost) && limit.Period != store.Total {
-			return refusal.CostAbove(limit, c.gate.Policy.UnitOf(c.endpoint, &limit), c.endpoint.Takes(), c.cost)
+			return refusal.CostAbove(limit, c.gate.Policy.UnitOf(c.endpoint, &limit), c.endpoint.Takes(), limit.Weight(c.cost))
 		}
 	}
 	return nil

@@ -8,9 +8,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
 
-// choose reads a JSON-RPC body and finds the endpoint of the call. Only a valid
-// token makes the gate read it. As in readCost, the call begins when the body has
-// arrived.
+// choose reads a JSON-RPC body and finds the endpoint of the call. Without a valid
+// token, the gate reads it only if one of the endpoints is for calls without a key.
+// As in readCost, the call begins when the body has arrived.
 func (g *Gate) choose(r *http.Request, d *decision) *refusal.Refusal {
 	if g.foresees {
 		return nil

@@ -392,11 +392,38 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 			t.Errorf("%s: got %v, want %v, counted %d", name, statuses, want, w.used(t, "acc_1", "list", noon))
 		}
 	}
-	w := rpcWorld(t, true, func(c *policy.Config) { c.Plans[0].Limits["list"] = number(10) })
-	w.next = noUpstream(t)
-	got, err := w.ask("POST", mcpPath, batch(11), "Authorization: Bearer "+w.account(t, "acc_1"), jsonType)
-	if err != nil || got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), `"cost":11`) {
-		t.Errorf("above the limit: got %d %s, %v", got.Code, got.Body, err)
+	for _, change := range []func(*policy.Config){
+		func(c *policy.Config) { c.Plans[0].Limits["list"] = number(10) },
+		func(c *policy.Config) {
+			c.Plans[0].Concurrent = []policy.ConcurrentConfig{{Endpoint: "list", Limit: 10}}
+		},
+	} {
+		w := rpcWorld(t, true, change)
+		w.next = noUpstream(t)
+		got, err := w.ask("POST", mcpPath, batch(11), "Authorization: Bearer "+w.account(t, "acc_1"), jsonType)
+		if err != nil || got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), `"cost":11`) {
+			t.Errorf("above the limit: got %d %s, %v", got.Code, got.Body, err)
+		}
+	}
+	w := rpcWorld(t, true, func(c *policy.Config) {
+		c.Plans[0].Concurrent = []policy.ConcurrentConfig{{Endpoint: "list", Limit: 10}}
+	})
+	bearer := "Authorization: Bearer " + w.account(t, "acc_1")
+	var during []int
+	w.next = func(rw http.ResponseWriter, _ *http.Request) error {
+		w.next = func(rw http.ResponseWriter, _ *http.Request) error { rw.WriteHeader(http.StatusOK); return nil }
+		for _, n := range []int{5, 4} {
+			got, err := w.ask("POST", mcpPath, batch(n), bearer, jsonType)
+			if err != nil {
+				return err
+			}
+			during = append(during, got.Code)
+		}
+		rw.WriteHeader(http.StatusOK)
+		return nil
+	}
+	if _, err := w.ask("POST", mcpPath, batch(6), bearer, jsonType); err != nil || !slices.Equal(during, []int{429, 200}) || w.running(t, "list") != 0 {
+		t.Errorf("beside a batch of 6 of 10 calls at once: got %v, %v", during, err)
 	}
 }
 
@@ -411,7 +438,7 @@ func TestRateLimitOfRefundedBatch(t *testing.T) {
 	})
 	w.next = func(rw http.ResponseWriter, _ *http.Request) error { rw.WriteHeader(http.StatusBadRequest); return nil }
 	got, err := w.ask("POST", mcpPath, `[{"method":"tools/list"},{"method":"tools/list"}]`, "Authorization: Bearer "+w.account(t, "acc_1"), jsonType)
-	const want = `"list";r=1000;t=43200, "list-week-calls";r=10;t=388800, "list-concurrent";r=1`
+	const want = `"list";r=1000;t=43200, "list-week-calls";r=10;t=388800, "list-concurrent";r=0`
 	if rest := got.Header().Get("Ratelimit"); err != nil || rest != want {
 		t.Errorf("got %s (%v), want %s", rest, err, want)
 	}
@@ -465,22 +492,36 @@ func TestAnyMethodTakesOtherOperations(t *testing.T) {
 	}
 }
 
-// TestAnonymousOperations: a call without a key may use what the plan of these has.
+// TestAnonymousOperations: a call without a key may use what the plan of these has,
+// also if that is not the endpoint for the rest, or there is none.
 func TestAnonymousOperations(t *testing.T) {
 	t.Parallel()
-	w := rpcWorld(t, true, func(c *policy.Config) {
-		c.Anonymous = &policy.AnonymousConfig{Plan: "public"}
-		c.Plans = append(c.Plans, policy.PlanConfig{Name: "public", Limits: map[string]*policy.Limit{"list": number(5), "mcp": number(5)}})
-	})
-	if _, err := w.db.ChangeAccount(t.Context(), policy.AnonymousAccount, func(a *store.Account, _ bool) error {
-		*a = store.Account{ID: policy.AnonymousAccount, Plan: "public", CreatedAt: noon}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for body, want := range map[string]int{`{"method":"tools/list"}`: 200, tool("search"): 401, tool("a"): 401, `{"method":"ping"}`: 200} {
-		if got, err := w.ask("POST", mcpPath, body, jsonType); err != nil || got.Code != want || want == 401 && !strings.Contains(got.Body.String(), "unauthenticated") {
-			t.Errorf("%s: got %d %s, %v, want %d", body, got.Code, got.Body, err, want)
+	for _, test := range []struct {
+		others      bool
+		limits      []string
+		other, ping int // statuses of another tool and of another method
+	}{
+		{true, []string{"list", "mcp"}, 401, 200},
+		{true, []string{"list"}, 401, 401},
+		{false, []string{"list"}, 401, 404},
+	} {
+		w := rpcWorld(t, test.others, func(c *policy.Config) {
+			public := policy.PlanConfig{Name: "public", Limits: map[string]*policy.Limit{}}
+			for _, name := range test.limits {
+				public.Limits[name] = number(5)
+			}
+			c.Anonymous, c.Plans = &policy.AnonymousConfig{Plan: "public"}, append(c.Plans, public)
+		})
+		if _, err := w.db.ChangeAccount(t.Context(), policy.AnonymousAccount, func(a *store.Account, _ bool) error {
+			*a = store.Account{ID: policy.AnonymousAccount, Plan: "public", CreatedAt: noon}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for body, want := range map[string]int{`{"method":"tools/list"}`: 200, tool("search"): test.other, tool("a"): test.other, `{"method":"ping"}`: test.ping} {
+			if got, err := w.ask("POST", mcpPath, body, jsonType); err != nil || got.Code != want || want == 401 && !strings.Contains(got.Body.String(), "unauthenticated") {
+				t.Errorf("%+v %s: got %d %s, %v, want %d", test, body, got.Code, got.Body, err, want)
+			}
 		}
 	}
 }

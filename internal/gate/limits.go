@@ -265,7 +265,8 @@ type policyField struct {
 // (draft-ietf-httpapi-ratelimit-headers). It has the number of each limit, what it
 // counts unless that is calls, and the length of its period in seconds.
 func (c *Call) rateLimitPolicy() string {
-	if last := c.policy.Load(); c.planOnly && last != nil && last.day == c.day {
+	kept := c.planOnly && c.mark.taking == nil // without the limits of calls at once
+	if last := c.policy.Load(); kept && last != nil && last.day == c.day {
 		return last.value
 	}
 	var b []byte
@@ -285,7 +286,7 @@ func (c *Call) rateLimitPolicy() string {
 		}
 		b = strconv.AppendInt(append(b, ";w="...), int64(length/time.Second), 10)
 	}
-	if c.planOnly {
+	if kept {
 		c.policy.Store(&policyField{c.day, string(b)})
 	}
 	return string(b)

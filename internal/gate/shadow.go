@@ -20,7 +20,7 @@ func (g *Gate) enforces(e *policy.Endpoint) bool {
 // another fault.
 func (g *Gate) passRefused(r *http.Request, d *decision) bool {
 	if d.unread {
-		if by, known := g.credentials.Known(credential.Request{Request: r, Endpoint: d.Endpoint, Facts: d.facts}); known {
+		if by, known := g.credentials.Known(credential.Request{Request: r, Route: d.Route, Facts: d.facts}); known {
 			fault := d.refusal
 			d.refusal = nil
 			if g.identify(r, d, by); !d.final {

@@ -13,10 +13,14 @@ var anonymous = OfAccount(policy.AnonymousAccount)
 // IsAnonymous tells whether the request has no credential.
 func (c *Credential) IsAnonymous() bool { return c.Account == policy.AnonymousAccount && c.User == "" }
 
-// admitsAnonymous tells whether an endpoint needs no credential. A token in a place
-// where the gate takes none is still a credential.
+// admitsAnonymous tells whether an endpoint, or one that the body can choose, needs no
+// credential. A token in a place where the gate takes none is still a credential.
 func (rd *Reader) admitsAnonymous(r Request) bool {
-	if rd.policy.Anonymous == nil || !rd.policy.Anonymous.Plan.Lists(r.Endpoint) || hasToken(r.Header[request.ProtocolHeader]) {
+	if rd.policy.Anonymous == nil || hasToken(r.Header[request.ProtocolHeader]) {
+		return false
+	}
+	lists := rd.policy.Anonymous.Plan.Lists
+	if !lists(r.Endpoint) && (r.Operations == nil || !slices.ContainsFunc(r.Operations.List, lists)) {
 		return false
 	}
 	for _, values := range r.Header {

@@ -83,8 +83,8 @@ func (c *Credential) grantForeign(ctx context.Context, grants store.Grants, now 
 // Request is a request to an endpoint.
 type Request struct {
 	*http.Request
-	Endpoint *policy.Endpoint
-	Facts    request.Facts
+	policy.Route
+	Facts request.Facts
 }
 
 // source is a place of a request that can have tokens.

@@ -77,7 +77,7 @@ func FuzzCredentials(f *testing.F) {
 			fields = append(fields, second)
 		}
 		r := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{}}
-		found, refused := readers[basic].Read(Request{r, new(policy.Endpoint), request.Facts{Authorization: fields}})
+		found, refused := readers[basic].Read(Request{r, policy.Route{Endpoint: new(policy.Endpoint)}, request.Facts{Authorization: fields}})
 		values, _ := url.ParseQuery(query)
 		named := false
 		for name := range values {

@@ -24,28 +24,28 @@ func concurrencyOf(e Engine) store.Concurrency {
 }
 
 // Enter implements store.Concurrency.
-func (r *running) Enter(_ context.Context, account string, lists []string, most []int64) (now []int64, leave func(), err error) {
+func (r *running) Enter(_ context.Context, account string, lists []string, most []int64, n int64) (now []int64, leave func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now = r.count(account, lists)
 	for i := range now {
-		if now[i] >= most[i] {
+		if now[i]+n > most[i] {
 			return now, nil, nil
 		}
 	}
 	for i, name := range lists {
-		now[i]++
+		now[i] += n
 		r.calls[list{account, name}] = now[i]
 	}
-	return now, func() { r.leave(account, lists) }, nil
+	return now, func() { r.leave(account, lists, n) }, nil
 }
 
-func (r *running) leave(account string, lists []string) {
+func (r *running) leave(account string, lists []string, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range lists {
 		of := list{account, name}
-		if r.calls[of]--; r.calls[of] == 0 {
+		if r.calls[of] -= n; r.calls[of] == 0 {
 			delete(r.calls, of)
 		}
 	}

@@ -36,10 +36,13 @@ type running struct {
 var _ store.Concurrency = (*Store)(nil)
 
 // Enter implements store.Concurrency.
-func (s *Store) Enter(ctx context.Context, account string, lists []string, most []int64) ([]int64, func(), error) {
-	id, keys := rand.Text(), s.listKeys(account, lists)
-	entered, now, err := s.run(ctx, keys, most, id)
-	leave := func() { s.leave(id, keys) }
+func (s *Store) Enter(ctx context.Context, account string, lists []string, most []int64, n int64) ([]int64, func(), error) {
+	keys, ids := s.listKeys(account, lists), []string{rand.Text()}
+	for i := int64(1); i < n; i++ {
+		ids = append(ids, ids[0]+decimal(i))
+	}
+	entered, now, err := s.run(ctx, keys, most, ids...)
+	leave := func() { s.leave(ids, keys) }
 	if err != nil {
 		go leave() // the server may have it
 		return nil, nil, err
@@ -49,19 +52,23 @@ func (s *Store) Enter(ctx context.Context, account string, lists []string, most 
 	}
 	s.running.mu.Lock()
 	defer s.running.mu.Unlock()
-	s.running.lists[id] = keys
+	for _, id := range ids {
+		s.running.lists[id] = keys
+	}
 	return now, leave, nil
 }
 
-// leave removes a call from its lists. If that fails, the call expires.
-func (s *Store) leave(id string, keys []string) {
+// leave removes calls from their lists. If that fails, they expire.
+func (s *Store) leave(ids, keys []string) {
 	s.running.mu.Lock()
-	delete(s.running.lists, id)
+	for _, id := range ids {
+		delete(s.running.lists, id)
+	}
 	s.running.mu.Unlock()
 	s.running.renewing.RLock()
 	defer s.running.renewing.RUnlock()
 	_, _ = s.client.doMulti(context.Background(), len(keys), func(b rueidis.Builder, i int) rueidis.Completed {
-		return b.Zrem().Key(keys[i]).Member(id).Build()
+		return b.Zrem().Key(keys[i]).Member(ids...).Build()
 	})
 }
 

@@ -22,7 +22,7 @@ func running(t testing.TB, s *gate, list string) int64 {
 // enter starts a call in lists with at most 2 calls, and returns nil if one is full.
 func enter(t testing.TB, s *gate, lists ...string) func() {
 	t.Helper()
-	_, leave, err := s.Enter(t.Context(), account, lists, slices.Repeat([]int64{2}, len(lists)))
+	_, leave, err := s.Enter(t.Context(), account, lists, slices.Repeat([]int64{2}, len(lists)), 1)
 	check(t, err)
 	return leave
 }
@@ -60,7 +60,7 @@ func TestRunningAfterKill(t *testing.T) {
 	}
 }
 
-// TestRunningLostReply: a call whose reply is lost leaves its lists.
+// TestRunningLostReply: calls whose reply is lost leave their lists.
 func TestRunningLostReply(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -68,7 +68,7 @@ func TestRunningLostReply(t *testing.T) {
 	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: time.Second})
 	enter(t, s, "chat")()
 	proxy.EatReplies()
-	if _, leave, err := s.Enter(t.Context(), account, []string{"chat"}, []int64{2}); err == nil || leave != nil {
+	if _, leave, err := s.Enter(t.Context(), account, []string{"chat"}, []int64{2}, 2); err == nil || leave != nil {
 		t.Errorf("got %v without a reply", err)
 	}
 	check(t, proxy.Resume())

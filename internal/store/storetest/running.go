@@ -18,7 +18,7 @@ func (s *suite) running() {
 	s.together(callers, func(i int) error {
 		endpoint := []string{"chat", "rates"}[i%2]
 		for range 20 {
-			running, leave, err := s.store.Enter(s.Context(), "acc_1", lists(endpoint), []int64{most[endpoint], mostOfAll})
+			running, leave, err := s.store.Enter(s.Context(), "acc_1", lists(endpoint), []int64{most[endpoint], mostOfAll}, 1)
 			if err != nil {
 				return err
 			}
@@ -52,8 +52,8 @@ func (s *suite) running() {
 		}
 	}
 	want(0, 0, 0)
-	enter := func(account, endpoint string) func() {
-		_, leave, err := s.store.Enter(s.Context(), account, lists(endpoint), []int64{mostOfChat, mostOfAll})
+	enter := func(account, endpoint string, n ...int64) func() {
+		_, leave, err := s.store.Enter(s.Context(), account, lists(endpoint), []int64{mostOfChat, mostOfAll}, append(n, 1)[0])
 		s.must(err)
 		return leave
 	}
@@ -76,5 +76,15 @@ func (s *suite) running() {
 	for _, end := range leave {
 		end()
 	}
+	want(0, 0, 0)
+	batch := enter("acc_1", "chat", mostOfChat-1)
+	want(mostOfChat-1, 0, mostOfChat-1)
+	if enter("acc_1", "chat", 2) != nil {
+		s.Error("a batch with a call too many was admitted")
+	}
+	one := enter("acc_1", "chat")
+	batch()
+	want(1, 0, 1)
+	one()
 	want(0, 0, 0)
 }

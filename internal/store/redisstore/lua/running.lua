@@ -1,5 +1,5 @@
 #!lua
--- Adds calls that run to lists, if each list has fewer calls than its most. Without
+-- Adds calls that run to lists, if each list has then at most its most. Without
 -- calls, it only counts. A call that is in a list already is renewed.
 --
 -- KEYS: sorted sets of calls by expiry.
@@ -12,7 +12,7 @@ local first = #KEYS + 2
 local reply = {#ARGV < first and 0 or 1}
 for i, key in ipairs(KEYS) do
 	reply[i + 1] = redis.call('ZCOUNT', key, '(' .. now, '+inf')
-	if reply[i + 1] >= tonumber(ARGV[i + 1]) then reply[1] = 0 end
+	if reply[i + 1] + #ARGV - first + 1 > tonumber(ARGV[i + 1]) then reply[1] = 0 end
 end
 if reply[1] == 0 then return reply end
 for i, key in ipairs(KEYS) do
