@@ -35,6 +35,7 @@ func (r *Reservations) newParking() *lru.Cache[string, *parked] {
 
 // park keeps the reservation and the rooms of a call until unpark, or until a time.
 func (r *Reservations) park(name string, own *reservation, rooms []store.Room, until time.Time) {
+	r.end(name) // of a former account with the id: Add would forget it
 	r.parking.Add(name, &parked{own, rooms, until})
 }
 

@@ -108,6 +108,8 @@ func parseCallName(text string) (n callName, account string, err error) {
 // receipt is what the store keeps of a call.
 type receipt struct {
 	Call    store.Call
+	Asked   int64  `json:",omitempty"` // the cost that the program named
+	Client  string `json:",omitempty"`
 	Key     string // its id
 	KeyName string
 	// Of a call that can be settled.
@@ -140,6 +142,10 @@ func (k *receipt) encode() []byte {
 func (g *Gate) Take(r *http.Request, t Taking) (Taken, error) {
 	by := credential.OfAccount(t.Account)
 	d := decision{Route: policy.Route{Endpoint: t.Endpoint}, mark: &Mark{Client: t.Client, taking: &t}, began: g.Now()}
+	if t.ID != "" {
+		sum := sha256.Sum256([]byte(t.ID))
+		t.name = callName(sum[:])
+	}
 	if t.Token != "" {
 		by, d.refusal = g.credentials.Parse(t.Token)
 	}
@@ -151,6 +157,12 @@ func (g *Gate) Take(r *http.Request, t Taking) (Taken, error) {
 		return d.call.again()
 	}
 	c := d.call
+	if f := d.refusal; f != nil && f.Status < http.StatusInternalServerError && c != nil && t.ID != "" {
+		// The call may have been taken when its plan, its key or the endpoint was another.
+		if taken, err := c.again(); !errors.Is(err, ErrNoCall) {
+			return taken, err
+		}
+	}
 	if d.refusal != nil && (g.enforces(t.Endpoint) || !g.passRefused(r, &d)) {
 		taken := Taken{Refusal: d.refusal}
 		if c != nil {
@@ -191,13 +203,15 @@ func (c *Call) taken(f *refusal.Refusal) Taken {
 
 // again is the decision about a call that was taken before.
 func (c *Call) again() (Taken, error) {
+	asked := c.mark.taking.Cost
 	kept, _, err := c.gate.receipt(c.request, c.store, c.grant.Account, c.mark.taking.name)
 	switch {
 	case err != nil:
 		return Taken{}, err
-	case kept.Call.Endpoint != c.endpoint.ID || kept.Key != c.grant.Key || kept.Call.Cost != c.cost:
+	case kept.Call.Endpoint != c.endpoint.ID || kept.Key != c.grant.Key || asked != kept.Asked && asked != kept.Call.Cost:
 		return Taken{}, ErrOtherCall
 	}
+	c.cost = kept.Call.Cost
 	return c.taken(nil), nil
 }
 
@@ -224,16 +238,15 @@ func (c *Call) addReceipt(call *store.Call) {
 		return
 	}
 	lasts := takenFor
-	if t.ID != "" {
-		sum := sha256.Sum256([]byte(t.ID))
-		t.name = callName(sum[:])
-	} else if lasts = settledWithin; t.name == (callName{}) {
-		rand.Read(t.name[:])
+	if t.ID == "" {
+		if lasts = settledWithin; t.name == (callName{}) {
+			rand.Read(t.name[:])
+		}
+		if c.endpoint.Answer == nil {
+			return
+		}
 	}
-	if t.ID == "" && c.endpoint.Answer == nil {
-		return
-	}
-	kept := receipt{Call: *call, Key: c.grant.Key, KeyName: c.grant.KeyName}
+	kept := receipt{Call: *call, Asked: t.Cost, Client: t.Client, Key: c.grant.Key, KeyName: c.grant.KeyName}
 	kept.Call.Handle, kept.Call.Version, kept.Call.Until = 0, 0, time.Time{}
 	if kept.Settles = c.endpoint.Answer != nil; kept.Settles {
 		for _, limit := range c.limits[:c.limitsOfStore()] {
@@ -278,15 +291,16 @@ func (g *Gate) Settle(r *http.Request, name string, cost int64) error {
 }
 
 // settleTaken settles a call. If another gate has taken it, or this one before a
-// restart or more than a minute ago if the store has several gates, paces are not set right, and its overage is that of the last call. What it
-// has taken from limits of an address stays counted.
+// restart, or more than a minute ago if the store has several gates, paces are not
+// set right, and its overage is that of the last call. What it has taken from limits
+// of an address stays counted.
 func (g *Gate) settleTaken(r *http.Request, db Store, name string, kept *receipt, cost int64) error {
 	limits := make([]store.Limit, len(kept.Limits))
 	for i := range limits {
 		limits[i] = store.Limit(kept.Limits[i])
 	}
 	call, began := kept.Call, kept.Call.At
-	c := &Call{gate: g, store: db, mark: &Mark{taking: new(Taking), requestID: name}, request: r, began: began, limits: limits, cost: cost, counted: true}
+	c := &Call{gate: g, store: db, mark: &Mark{taking: new(Taking), requestID: name, Client: kept.Client}, request: r, began: began, limits: limits, cost: cost, counted: true}
 	// Without a handle, the account is the one that has the id now.
 	if grant, err := db.GrantAccount(r.Context(), call.Account, true); err == nil {
 		c.grant = grant.At(began)

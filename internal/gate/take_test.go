@@ -27,6 +27,14 @@ func (w *world) take(t testing.TB, taking gate.Taking, endpoint string) (gate.Ta
 	return w.gate.Take(httptest.NewRequest("POST", "/", nil).WithContext(t.Context()), taking)
 }
 
+// put changes acc_1.
+func (w *world) put(t testing.TB, change func(*store.Account)) {
+	t.Helper()
+	if _, err := w.db.ChangeAccount(t.Context(), "acc_1", func(a *store.Account, _ bool) error { change(a); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // codeOf describes a decision: admitted, or why not.
 func codeOf(taken gate.Taken) string {
 	if f := taken.Refusal; f != nil {
@@ -152,6 +160,23 @@ func TestTakeOnce(t *testing.T) {
 		t.Errorf("a repetition when the limit is full: %s, %v", codeOf(taken), err)
 	}
 	wantUsed(5)
+	for name, change := range map[string]func(){
+		"a lower limit": func() {
+			w.override(t, "acc_1", store.Override{Limit: store.Limit{Endpoint: "convert", Period: store.Day, Max: 1}, CreatedAt: noon})
+		},
+		"another plan":     func() { w.put(t, func(a *store.Account) { a.Plan = policy.FreePlan }) },
+		"a new cost of it": func() { w.gate.Policy.Endpoint("convert").Cost = 9 },
+	} {
+		change()
+		if taken, err := w.take(t, gate.Taking{Account: "acc_1", ID: "job", Cost: 2}, "convert"); err != nil || taken.Refusal != nil || taken.Cost != 2 || taken.Call == "" {
+			t.Errorf("a repetition after %s: %s %+v, %v", name, codeOf(taken), taken, err)
+		}
+		if taken, err := w.take(t, gate.Taking{Account: "acc_1", ID: "other job", Cost: 2}, "convert"); err != nil || taken.Refusal == nil {
+			t.Errorf("another call after %s: %s, %v", name, codeOf(taken), err)
+		}
+	}
+	wantUsed(5)
+	w.put(t, func(a *store.Account) { a.Plan, a.Overrides = w.gate.Policy.Plans[0].Name, nil })
 	w.set(noon.AddDate(0, 0, 1))
 	if taken, err := w.take(t, gate.Taking{Account: "acc_1", ID: "job 2", Cost: 5}, "convert"); err != nil || taken.Refusal != nil {
 		t.Errorf("the next day: %s, %v", codeOf(taken), err)
@@ -254,6 +279,25 @@ func TestSettleTaken(t *testing.T) {
 		if err := settle(first.Call, 1); err != nil {
 			t.Errorf("a repetition later: %v", err)
 		}
+	}
+}
+
+// TestSettledAddress: the last use of a key is from the client that the program named.
+func TestSettledAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *policy.Config) {
+		c.Endpoints[0].CostAnswer = &policy.CostAnswerConfig{Header: "X-Cost", Reserve: 4}
+	})
+	taken, err := w.take(t, gate.Taking{Token: w.account(t, "acc_1"), Client: "203.0.113.9"}, "convert")
+	if err == nil {
+		err = w.gate.Settle(httptest.NewRequest("POST", "/", nil), taken.Call, 2)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := w.db.Key(t.Context(), "acc_1", "key_acc_1")
+	if err != nil || key.LastUsedFrom.String() != "203.0.113.9" {
+		t.Errorf("got %+v, %v", key, err)
 	}
 }
 

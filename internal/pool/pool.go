@@ -190,17 +190,16 @@ func open(opener Opener, attach func(*book.Book) Attached) (*Store, error) {
 	return s, nil
 }
 
-// finish finishes the credits in which a gate has ended, when the store works, and
-// then writes plans that end, once a minute.
+// finish finishes the credits in which a gate has ended, and writes plans that end:
+// once the store works, and then every minute.
 func (s *Store) finish() {
-	do, pause := s.Book.FinishCredits, time.Second
-	for {
-		switch err := do(s.Closing); {
-		case err == nil:
-			do, pause = s.Book.EndPlans, time.Minute
-		case !errors.Is(err, store.ErrUnavailable) && s.Closing.Err() == nil:
-			ProcessLog("tollgate.store").Error("finishing credits and plans", zap.Error(err))
-			do, pause = s.Book.EndPlans, time.Minute
+	for pause := time.Second; ; {
+		err := errors.Join(s.Book.FinishCredits(s.Closing), s.Book.EndPlans(s.Closing))
+		if !errors.Is(err, store.ErrUnavailable) {
+			pause = time.Minute
+			if err != nil && s.Closing.Err() == nil {
+				ProcessLog("tollgate.store").Error("finishing credits and plans", zap.Error(err))
+			}
 		}
 		select {
 		case <-time.After(pause):

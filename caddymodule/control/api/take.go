@@ -8,7 +8,7 @@ type Taking struct {
 	Token    string `json:"token,omitempty" maxLength:"4096" doc:"The token of the client."`
 	Account  string `json:"account,omitempty" maxLength:"64" doc:"The account that calls, without a token: with all abilities of its plan."`
 	Endpoint string `json:"endpoint" minLength:"1" maxLength:"64" doc:"The endpoint's name."`
-	Cost     int64  `json:"cost,omitempty" minimum:"1" maximum:"1000000000000000" doc:"What the call costs, or reserves on an endpoint with cost answer. Default: what the endpoint says; 1 on an endpoint with cost json."`
+	Cost     int64  `json:"cost,omitempty" minimum:"1" maximum:"1000000000000000" doc:"What the call costs, or reserves on an endpoint with cost answer. Default: what the endpoint says; 1 on an endpoint with cost json. Required on one with reserve bound."`
 	ClientIP string `json:"client_ip,omitempty" maxLength:"64" doc:"The address of the client. Without it, a key with addresses is refused, and calls without it are one client for the limit of unknown foreign tokens."`
 	ID       string `json:"id,omitempty" maxLength:"200" doc:"Names the call: an account's call with the same id is counted once within 24 hours. A refused call may be tried again with its id."`
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	mathrand "math/rand/v2"
 	"net/http"
 	"slices"
@@ -274,7 +275,7 @@ func (p *pass) compare(ctx context.Context, day calendar.Day, after string, limi
 	if next != "" {
 		behind.To = prefix + " " + next + "\x00"
 	}
-	stored, err := p.book.Scan(reading, limit, behind)
+	stored, err := p.book.Scan(reading, math.MaxInt32, behind) // accounts that are deleted can have rows, too
 	if err != nil {
 		return "", err
 	}
@@ -299,8 +300,8 @@ func (p *pass) compare(ctx context.Context, day calendar.Day, after string, limi
 		called[b.Endpoint] = sums{s.Calls + b.Calls, s.Credited + b.Credited, s.Overage + b.Overage}
 	}
 	var list []*message
-	for _, key := range slices.Sorted(maps.Keys(rows)) {
-		list = append(list, p.changed(rows[key])...)
+	for _, row := range rows { // in any order: those that are refused are not always the first
+		list = append(list, p.changed(row)...)
 	}
 	for some := range slices.Chunk(list, batch) {
 		if err := p.deliver(ctx, some); err != nil {

@@ -206,15 +206,20 @@ func TestSumsReturn(t *testing.T) {
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	end := time.Date(2026, 12, 1, 0, 0, 0, 0, berlin)
-	if got := feed.TimeOf(end.Add(-2*time.Hour), end, 0); got != end.Add(-2*time.Hour).Unix() {
-		t.Errorf("got %v", time.Unix(got, 0))
+	begin := end.Add(-25 * time.Hour) // the longest usual day; the shortest one has 23 hours
+	if got := time.Unix(feed.TimeOf(end.Add(-23*time.Hour), end, 0), 0); got.Before(end.Add(-23 * time.Hour)) {
+		t.Errorf("at the begin of a day of 23 hours: got %v", got)
 	}
-	var last int64
-	for at := end.Add(-3 * time.Hour); at.Before(end); at = at.Add(time.Minute) {
+	last := begin.Unix()
+	for at := begin; at.Before(end); at = at.Add(2 * time.Second) { // an account that always calls
 		before := last
 		if last = feed.TimeOf(at, end, before); last <= before || last >= end.Unix() {
-			t.Errorf("at %v: got %v", at, time.Unix(last, 0))
+			t.Fatalf("at %v: got %v", at, time.Unix(last, 0))
 		}
+	}
+	before := last
+	if last = feed.TimeOf(end.Add(time.Hour), end, 0); last <= before || last >= end.Unix() {
+		t.Errorf("an hour after the day, when the store has forgotten it: got %v after %v", time.Unix(last, 0), time.Unix(before, 0))
 	}
 	if got := feed.TimeOf(end, end.Add(-9*time.Hour), last); got <= last {
 		t.Errorf("in a zone whose day ends before: got %v", time.Unix(got, 0))

@@ -43,19 +43,23 @@ type message struct {
 	sent
 }
 
-// slower is by how much the time of messages is slower after the day.
-const slower = 10_000
+// spare is the end of a day, whose times are for messages after the day. They are
+// slower: 400 days fit into it.
+const spare, slower = time.Hour, 10_000
 
-// timeOf returns the time of a message about a day that ends at a time: now, but on
-// that day, so that the receiver counts it there, and later than the message before,
-// because the newest one counts. Time from the last hour of the day on is so slow that
-// 400 days fit into this hour: a message is also later than those that the store has
-// forgotten.
+// timeOf returns the time of a message about a day that ends at a time: about now, but
+// on that day, so that the receiver counts it there, and later than the message
+// before, because the newest one counts. Some receivers know only whole seconds. A
+// message is also later than those that the store has forgotten: without spare, those
+// at the end of the day would have the times of messages after it.
 func timeOf(now, end time.Time, before int64) int64 {
-	if late := now.Sub(end.Add(-time.Hour)); late > 0 {
-		now = now.Add(late/slower - late)
+	left := end.Sub(now)
+	if left > 0 {
+		left -= left / 20 // the day and spare in 23 hours
+	} else {
+		left /= slower
 	}
-	return max(before+1, now.Unix())
+	return max(before+1, end.Add(-spare-left).Unix())
 }
 
 // id returns the id of the message: the same for each repetition, which has the same

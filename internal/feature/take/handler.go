@@ -25,6 +25,7 @@ var (
 			WithHeader("WWW-Authenticate", `Bearer realm="tollgate"`)
 	errNoSecret  = apierror.New(http.StatusNotFound, "not_found", "The gate's configuration has no take_secret.")
 	errWho       = admin.InvalidRequest("The body must have either token or account.")
+	errCost      = admin.InvalidRequest("The body must have a cost: what a call to this endpoint reserves follows from its body.")
 	errOtherCall = apierror.New(http.StatusConflict, "call_exists", "Another call of the account has this id: to another endpoint, with another key or with another cost.")
 	errNoCall    = apierror.New(http.StatusNotFound, "not_found", "There is no such call to settle. A call to an endpoint with cost answer can be settled within an hour.")
 	errSettled   = apierror.New(http.StatusConflict, "call_settled", "The call is settled with another cost.")
@@ -98,6 +99,8 @@ func take(ctx context.Context, p *policy.Policy, g *gate.Gate, in *api.Taking) (
 		return api.Taken{}, admin.UnknownEndpoint(http.StatusBadRequest, in.Endpoint)
 	case (in.Token == "") == (in.Account == ""):
 		return api.Taken{}, errWho
+	case in.Cost == 0 && e.Answer != nil && e.Answer.Bound != nil:
+		return api.Taken{}, errCost
 	}
 	if in.ClientIP != "" {
 		if from, err := netip.ParseAddr(in.ClientIP); err != nil || from.Zone() != "" {

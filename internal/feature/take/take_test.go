@@ -63,6 +63,9 @@ func TestTake(t *testing.T) {
 	t.Parallel()
 	p, c := newProgram(t, func(config *policy.Config) {
 		config.Endpoints[1].CostAnswer = &policy.CostAnswerConfig{Header: "X-Cost", Reserve: 400}
+		config.Endpoints = append(config.Endpoints, policy.EndpointConfig{
+			Name: "chat", Patterns: []string{"POST /api/chat"}, CostAnswer: &policy.CostAnswerConfig{Header: "X-Cost", Bound: []string{"max_tokens"}},
+		})
 	})
 	if _, err := c.PutAccount(t.Context(), "acc_1", api.AccountChange{Plan: new("starter")}); err != nil {
 		t.Fatal(err)
@@ -114,6 +117,7 @@ func TestTake(t *testing.T) {
 		{"/tollgate/take", `{"account":"acc_1","endpoint":"convert","cost":0}`, 400, "cost"},
 		{"/tollgate/take", `{"account":"acc_1","endpoint":"convert","client_ip":"example.com"}`, 400, `"code":"invalid_address"`},
 		{"/tollgate/take", `{"account":"acc_1","endpoint":"convert","colour":1}`, 400, "colour"},
+		{"/tollgate/take", `{"account":"acc_1","endpoint":"chat"}`, 400, `must have a cost`},
 		{"/tollgate/take", `{"account":"acc_1","account":"acc_2","endpoint":"convert"}`, 400, `"code":"invalid_request"`},
 		{"/tollgate/take", `{"account":"acc_1","endpoint":"convert","id":"` + strings.Repeat("x", 201) + `"}`, 400, "id"},
 		{"/tollgate/take", strings.Repeat(" ", 17<<10), 413, `"code":"body_too_large"`},

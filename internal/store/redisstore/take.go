@@ -209,7 +209,7 @@ func (t *taking) addReceipt(keys, args []string, cost int64) ([]string, []string
 		return keys, args
 	}
 	keys = append(keys, t.store.receiptKey(t.call.Account, r.Name))
-	left := max(1, time.Until(r.Expires).Milliseconds())
+	left := max(1, r.Expires.Sub(t.store.Now()).Milliseconds())
 	return keys, append(args, decimal(int64(len(keys))), string(r.Old), string(r.New), decimal(left))
 }
 
