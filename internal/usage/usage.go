@@ -137,7 +137,7 @@ func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (contr
 		Limits:      []contract.UsageLimit{},
 		RecentCalls: b.calls(recent),
 	}
-	if q.Terms != nil {
+	if q.Terms != nil && q.Now.Before(q.Terms.PlanUntil) {
 		document.PlanUntil, document.Then = timeOrNil(q.Terms.PlanUntil), q.Terms.Then
 	}
 	b.addEndpoints(&document, used, credited)

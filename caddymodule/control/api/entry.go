@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,8 +19,8 @@ type EntryChange struct{ Name, Before, After string }
 // follow from what is shown.
 var unshown = []string{"account", "created_at", "endpoint", "hint", "kind", "month", "period", "reason"}
 
-// renamed has the members that Changes gives a better name.
-var renamed = map[string]string{"calls": "asked", "label_changed": "label", "usage": "called"}
+// renamed has the members that Changes gives a better name, some by their action.
+var renamed = map[string]string{UsageTopUp + " calls": "added", "calls": "asked", "label_changed": "label", "usage": "called"}
 
 // Changes returns what an entry changed, for people. moment formats a time.
 func (e AuditEntry) Changes(moment func(time.Time) string) (changes []EntryChange) {
@@ -38,9 +39,7 @@ func (e AuditEntry) Changes(moment func(time.Time) string) (changes []EntryChang
 		if name == "label_changed" { // the log does not have the text
 			c.Before, c.After = "", "changed"
 		}
-		if c.Name = renamed[name]; c.Name == "" {
-			c.Name = strings.ReplaceAll(name, "_", " ")
-		}
+		c.Name = cmp.Or(renamed[e.Action+" "+name], renamed[name], strings.ReplaceAll(name, "_", " "))
 		changes = append(changes, c)
 	}
 	return changes

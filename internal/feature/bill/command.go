@@ -27,7 +27,7 @@ func resetCommand(t *cli.Tool) *cobra.Command {
 	var endpoint, reason string
 	c := &cobra.Command{
 		Use: "reset <account>", Short: "Gives all calls of today back", Args: misuse.Arguments(1),
-		Long: "Gives all calls of today back in every limit of a day or a month, those of keys included. " +
+		Long: "Gives all calls of today back in every limit but paces, those of keys included. " +
 			"The count of calls stays: usage export shows them as credited.",
 		ValidArgsFunction: t.Complete(cli.Accounts),
 	}
@@ -69,7 +69,7 @@ func creditCommand(t *cli.Tool) *cobra.Command {
 	var credit api.CreditRequest
 	c := &cobra.Command{
 		Use: "credit <account> <endpoint> <calls>", Short: "Gives calls of a day back", Args: misuse.Arguments(3),
-		Long: "Gives calls of a day back in every limit of that day and month, those of keys included, but not more than were made " +
+		Long: "Gives calls of a day back in every limit of that day but paces, those of keys included, but not more than were made " +
 			"and not given back before. The count of calls stays: usage export shows them as credited. " +
 			"With the same --id, a command that is repeated gives nothing back again. " +
 			"Calls of a closed account are given back as well, by its id.",

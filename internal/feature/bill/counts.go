@@ -6,6 +6,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/internal/admin"
 	"github.com/caddy-tollgate/tollgate/internal/calendar"
+	"github.com/caddy-tollgate/tollgate/internal/store"
 )
 
 // maxCounts is how many accounts are read at once at most, and longPage the size
@@ -46,6 +47,8 @@ func listCounts(ctx context.Context, with *admin.Session, in *api.CountsQuery) (
 // rowSize is about the size of a row of counts without its texts, in bytes.
 const rowSize = 120
 
+var errDays = admin.InvalidRequest("Set the parameter day to a date such as 2026-11-20, or month to a month such as 2026-11.")
+
 // days returns the first and the last day that are asked for.
 func days(in *api.CountsQuery) (first, last calendar.Day, err error) {
 	day := in.Day
@@ -53,10 +56,13 @@ func days(in *api.CountsQuery) (first, last calendar.Day, err error) {
 		day = in.Month + "-01"
 	}
 	if first, err = calendar.ParseDay(day); err != nil || (in.Day == "") == (in.Month == "") {
-		return 0, 0, admin.InvalidRequest("Set the parameter day to a date such as 2026-11-20, or month to a month such as 2026-11.")
+		return 0, 0, errDays
 	}
 	if last = first; in.Month != "" {
 		_, last = first.Month()
+	}
+	if last >= store.TotalDay {
+		return 0, 0, errDays
 	}
 	return first, last, nil
 }

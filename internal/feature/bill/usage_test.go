@@ -181,7 +181,7 @@ func TestCredit(t *testing.T) {
 func TestCountsOfAll(t *testing.T) {
 	t.Parallel()
 	g := controltest.NewChecked(t)
-	for _, query := range []string{"", "?day=", "?day=x", "?day=2126-02-30", "?day=2126-11-20&limit=0", "?month=2126", "?month=2126-13", "?day=2126-11-20&month=2126-11"} {
+	for _, query := range []string{"", "?day=", "?day=x", "?day=2126-02-30", "?day=2126-11-20&limit=0", "?month=2126", "?month=2126-13", "?day=9999-12-31", "?month=9999-12", "?day=2126-11-20&month=2126-11"} {
 		g.Refused(t, http.StatusBadRequest, "invalid_request", "GET", "/tollgate/usage/counts"+query, "")
 	}
 	g.Account(t, "acc_1", "starter")

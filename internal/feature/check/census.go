@@ -15,7 +15,7 @@ import (
 // Census counts what all accounts need of a configuration, by the names that
 // the store has. The month is that of the policy.
 func Census(ctx context.Context, p *policy.Policy, b *book.Book, now time.Time) (api.Census, error) {
-	c := api.Census{Plans: map[string]int64{}, Abilities: map[string]int64{}, Endpoints: map[string]int64{}}
+	c := api.Census{Plans: map[string]int64{}, Then: map[string]int64{}, Abilities: map[string]int64{}, Endpoints: map[string]int64{}}
 	today := p.Calendar.At(now).Day
 	zone, err := b.Timezone(ctx)
 	if err != nil {
@@ -26,6 +26,9 @@ func Census(ctx context.Context, p *policy.Policy, b *book.Book, now time.Time) 
 	return c, book.EachPage(ctx, b.Engine, true, func(accounts []*book.Account, ids []string) error {
 		for _, a := range accounts {
 			c.Plans[a.Terms.Plan(a.Plan, now)]++
+			if now.Before(a.PlanUntil) {
+				c.Then[a.Then]++
+			}
 			for _, k := range a.Keys {
 				if k.Kind != token.Key || !k.Live(now) {
 					continue

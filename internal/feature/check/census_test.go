@@ -44,6 +44,9 @@ func TestCensus(t *testing.T) {
 			if i == 7 { // its plan has ended
 				a.Plan, a.PlanUntil, a.Then = "starter", now, "gone"
 			}
+			if i == 8 { // it ends later
+				a.PlanUntil, a.Then = now.Add(time.Second), "later"
+			}
 			if i >= 5 {
 				return nil
 			}
@@ -89,7 +92,7 @@ func TestCensus(t *testing.T) {
 	}
 	got, err := check.Census(t.Context(), p, s.Book, now)
 	want := api.Census{
-		Plans: map[string]int64{"starter": accounts / 2, "gone": accounts / 2}, Abilities: map[string]int64{"convert": 2, "usage": 1},
+		Plans: map[string]int64{"starter": accounts / 2, "gone": accounts / 2}, Then: map[string]int64{"later": 1}, Abilities: map[string]int64{"convert": 2, "usage": 1},
 		Endpoints: map[string]int64{"convert": 5, "old": 5}, Timezone: "UTC",
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {

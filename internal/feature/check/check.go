@@ -22,6 +22,13 @@ func Losses(p *policy.Policy, c api.Census) (findings []string) {
 				have(c.Plans[plan], "account"), plan, plan)
 		}
 	}
+	for _, plan := range slices.Sorted(maps.Keys(c.Then)) {
+		if plan != policy.FreePlan && p.Plan(plan) == nil {
+			add("%s the plan %q as the next one, which the configuration does not have: their calls are refused when theirs ends. Keep the plan, or give them another one: "+
+				"caddy tollgate account list --json shows them with \"then\": %q, and account set <account> --until <date> --then <plan> changes it.",
+				have(c.Then[plan], "account"), plan, plan)
+		}
+	}
 	for _, ability := range slices.Sorted(maps.Keys(c.Abilities)) {
 		today := p.Names.Abilities.Today(ability)
 		if slices.ContainsFunc(p.Endpoints, func(e *policy.Endpoint) bool { return e.Ability == today }) {

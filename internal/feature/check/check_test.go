@@ -49,7 +49,7 @@ func compile(t *testing.T, c policy.Config) *policy.Policy {
 func TestLosses(t *testing.T) {
 	t.Parallel()
 	complete := api.Census{
-		Plans: map[string]int64{"starter": 3, "free": 1}, Abilities: map[string]int64{"convert": 2, "usage": 1},
+		Plans: map[string]int64{"starter": 3, "free": 1}, Then: map[string]int64{"starter": 2, "free": 1}, Abilities: map[string]int64{"convert": 2, "usage": 1},
 		Endpoints: map[string]int64{"convert": 7, "batch": 1, "usage": 2}, Timezone: "Europe/Berlin",
 	}
 	if got := append(check.Losses(compile(t, config()), complete), check.Losses(compile(t, renamed()), complete)...); len(got) > 0 {
@@ -67,9 +67,9 @@ func TestLosses(t *testing.T) {
 		change func(*policy.Config)
 		want   []string
 	}{
-		"plan":          {func(c *policy.Config) { c.Plans[1].Name = "small" }, []string{`3 accounts have the plan "starter"`}},
-		"endpoint":      {func(c *policy.Config) { c.Endpoints[0].Name, c.Plans = "exchange", nil }, []string{`3 accounts have`, `endpoint "convert" (calls: 7)`}},
-		"its ability":   {func(c *policy.Config) { c.Endpoints, c.Plans = c.Endpoints[1:2], c.Plans[:1] }, []string{`3 accounts`, `2 live keys have the ability "convert"`, `"batch"`, `"convert" (calls: 7)`}},
+		"plan":          {func(c *policy.Config) { c.Plans[1].Name = "small" }, []string{`3 accounts have the plan "starter"`, `2 accounts have the plan "starter" as the next one`}},
+		"endpoint":      {func(c *policy.Config) { c.Endpoints[0].Name, c.Plans = "exchange", nil }, []string{`3 accounts have`, `2 accounts have`, `endpoint "convert" (calls: 7)`}},
+		"its ability":   {func(c *policy.Config) { c.Endpoints, c.Plans = c.Endpoints[1:2], c.Plans[:1] }, []string{`3 accounts`, `2 accounts`, `2 live keys have the ability "convert"`, `"batch"`, `"convert" (calls: 7)`}},
 		"one key":       {func(c *policy.Config) { c.Usage = ""; delete(c.Plans[1].Limits, "usage") }, []string{`1 live key has the ability "usage"`, `endpoint "usage" (calls: 2)`}},
 		"zone":          {func(c *policy.Config) { c.Timezone = "UTC" }, []string{`time zone Europe/Berlin, and the configuration has UTC`}},
 		"other ability": {func(c *policy.Config) { *c = renamed(); c.Endpoints[0].Ability = "exchanges" }, []string{`The endpoint exchange had this name, but its ability is another one`}},

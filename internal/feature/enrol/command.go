@@ -31,7 +31,7 @@ func accountsCommand(t *cli.Tool) *cobra.Command {
 	return &cobra.Command{
 		Use: "import <file>|-", Short: "Creates or changes many accounts", Args: misuse.Arguments(1),
 		Long: "Creates or changes the account of each line of a file, or of standard input for -. " +
-			"A line is JSON with the members account, plan, label and disabled; all but account are optional. " +
+			"A line is JSON with the members account, plan, plan_until, then, billing_day, label and disabled; all but account are optional. " +
 			"A refused line does not stop the others. --json prints the result of each line. " +
 			"Exits with status 1 if a line was refused.",
 		Example:           "caddy tollgate account import accounts.jsonl",

@@ -73,12 +73,16 @@ type quotaKey struct {
 	start                   int64
 	threshold               int
 	soft, calls             bool
+	limit                   int64 // of a total, which does not renew, but can be raised
 }
 
 func (q Quota) key() quotaKey {
-	k := quotaKey{QuotaWarning, q.Account, cmp.Or(q.Oldest, q.Endpoint), q.Period, q.Start.Unix(), q.Threshold, q.Soft, q.Calls}
+	k := quotaKey{QuotaWarning, q.Account, cmp.Or(q.Oldest, q.Endpoint), q.Period, q.Start.Unix(), q.Threshold, q.Soft, q.Calls, 0}
 	if q.Threshold == 0 {
 		k.kind, k.threshold = QuotaExceeded, exceeded
+	}
+	if q.Period == store.Total {
+		k.limit = q.Limit
 	}
 	return k
 }
@@ -96,6 +100,9 @@ func (q Quota) event() *store.Event {
 		data["resets_at"], over = nil, q.At.AddDate(0, 0, store.CountsFor)
 	}
 	parts := []string{k.account, k.endpoint, k.period.String(), strconv.FormatInt(k.start, 10), strconv.Itoa(k.threshold)}
+	if k.limit > 0 {
+		parts = append(parts, strconv.FormatInt(k.limit, 10))
+	}
 	for name, is := range map[string]bool{"soft": q.Soft, "calls": q.Calls} { // never both
 		if is {
 			data[name] = true

@@ -130,7 +130,11 @@ func TestOnce(t *testing.T) {
 		db, got := open(t), new(emitted)
 		month, other := quota("acc_1", 80), quota("acc_1", 80)
 		month.Period, other.Endpoint = store.Month, store.All
-		quotas := []event.Quota{quota("acc_1", 80), quota("acc_1", 90), quota("acc_1", 0), quota("acc_2", 80), month, other}
+		total := quota("acc_1", 80)
+		total.Period, total.Start, total.End = store.Total, time.Time{}, time.Time{}
+		raised := total
+		raised.Limit = 100
+		quotas := []event.Quota{quota("acc_1", 80), quota("acc_1", 90), quota("acc_1", 0), quota("acc_2", 80), month, other, total, raised}
 		for range 2 {
 			e := emitter(t, db, got)
 			for range 5 {

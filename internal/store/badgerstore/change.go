@@ -165,8 +165,8 @@ func (s *Store) write(at time.Time, steps []*step) error {
 
 // deleteAfter deletes the counts of keys that a step on the disk leaves. They are
 // harmless, so an error does not make the step fail, and a process that ends
-// before leaves them for store.CountsFor days, totals until the next account with
-// the id.
+// before leaves them for store.CountsFor days. Totals of an account are left until
+// the next one with the id, those of a key for good.
 func (s *Store) deleteAfter(st *step) {
 	var err error
 	switch {

@@ -230,7 +230,7 @@ func (s *site) make(ctx context.Context, f *actionForm) (link string, err error)
 		}
 	}
 	switch {
-	case f.Action == "plan" && f.Get("plan") == f.Plan && f.Get("until") == f.lastDay(), f.Action == "disable" && f.Disabled, f.Action == "enable" && !f.Disabled:
+	case f.Action == "plan" && f.Get("plan") == f.Plan && f.Get("until") == f.lastDay() && (f.PlanUntil == nil || f.Get("then") == f.Then), f.Action == "disable" && f.Disabled, f.Action == "enable" && !f.Disabled:
 		return "", errUnchanged
 	case reason == "": // the gate refuses other reasons that the log cannot have
 		return "", mistake("Give a reason.")

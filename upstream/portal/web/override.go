@@ -113,6 +113,21 @@ func (f *actionForm) fillLimit(document api.UsageDocument, overrides []api.Overr
 	for _, o := range overrides {
 		f.overrides[o.Endpoint+"/"+o.Period] = o
 	}
+	for target, now := range f.limits { // an override replaces a total, not its top-ups
+		endpoint, _, _ := strings.Cut(target, "/")
+		if now.Period != api.Total {
+			continue
+		}
+		for _, l := range unusedLimits(f.plan, endpoint, nil) {
+			if l.Period == api.Total && !l.Calls {
+				now.Limit = l.Limit
+			}
+		}
+		if o := f.overrides[target]; o.Limit != nil {
+			now.Limit = *o.Limit
+		}
+		f.limits[target] = now
+	}
 	target := f.Get("target")
 	if target == "" && len(f.Limits.Bars) > 0 {
 		target = f.Limits.Bars[0].Target
@@ -146,6 +161,8 @@ func (s *site) setLimit(ctx context.Context, f *actionForm, reason string) error
 		return errUnchanged
 	case !limited:
 		lower = covers(endpoint) + " has no limit " + api.Per(period) + " now."
+	case now.Soft != nil:
+		lower = "An override is not soft: above it, calls are refused. The limit of the plan refuses them above " + humanize.Comma(*now.Soft) + "."
 	case calls < now.Limit:
 		lower = number + " is lower than the present limit of " + covers(endpoint) + ", " + humanize.Comma(now.Limit) + " " + api.Per(period) + "."
 	}
@@ -153,7 +170,7 @@ func (s *site) setLimit(ctx context.Context, f *actionForm, reason string) error
 		lower += " An override without an end applies now. This one replaces it, and ends."
 	}
 	sure := strings.Join([]string{target, number, humanize.Comma(now.Limit), lower}, "/") // not what is used, which grows
-	if used, counted := f.used[target]; counted && used >= calls {
+	if used, counted := f.used[target]; counted && used >= calls && period != api.Total {
 		lower += " " + humanize.Comma(used) + " are used: calls are refused until the " + period + " ends."
 	}
 	if err := f.ask(sure, lower); err != nil {

@@ -14,7 +14,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/internal/admin/cli"
+	"github.com/caddy-tollgate/tollgate/internal/admin/controltest"
 	"github.com/caddy-tollgate/tollgate/internal/apierror"
+	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/upstream/portal/account/gatetest"
 )
 
@@ -174,6 +176,53 @@ func TestOverrideAsks(t *testing.T) {
 	asked.says(t, "All endpoints has no limit a day now.", "50 are used: calls are refused until the day ends.")
 	send("all", "10", "less", asked.value("sure"))
 	p.get(at).says(t, "50 of 10 used")
+}
+
+// An override replaces what the plan gives in total, not its top-ups, and a soft limit
+// with one that is not soft.
+func TestOverrideOfTotal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gate.Control
+	config := controltest.Config()
+	config.Plans[1].MoreLimits = []policy.LimitConfig{{Endpoint: "convert", Period: "total", Limit: 3000}, {Endpoint: "convert", Period: "month", Limit: 500, Soft: 900}}
+	g.Configure(t, config)
+	ada := w.add("ada@example.com", "starter")
+	if _, err := w.gate.Client.TopUp(t.Context(), ada.ID, api.TopUpRequest{Endpoint: "convert", Calls: 5000, ID: "order-1"}); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := w.operator()
+	at := accountPage(ada.ID) + "/limit"
+	send := func(calls, period string) answer {
+		return p.post(at, "endpoint", "convert", "calls", calls, "period", period, "until", "2099-12-31", "reason", "fair")
+	}
+	p.get(at+"?target=convert/total").says(t, "of 8,000 used")
+	if form := p.get(at + "?target=convert/total"); form.value("calls") != "3,000" {
+		t.Errorf("the form begins with %q", form.value("calls"))
+	}
+	send("2000", "total").says(t, "2,000 in total is lower than the present limit of convert, 3,000 in total.")
+	if done := send("4000", "total"); done.location != accountPage(ada.ID)+"?done=limit" {
+		t.Errorf("got %d %s", done.status, done.words())
+	}
+	if form := p.get(at + "?target=convert/total"); form.value("calls") != "4,000" || !strings.Contains(form.words(), "of 9,000 used") {
+		t.Errorf("after it, the form begins with %q: %s", form.value("calls"), form.words())
+	}
+	send("600", "month").says(t, "An override is not soft: above it, calls are refused. The limit of the plan refuses them above 900.")
+}
+
+// The plan that follows can change alone.
+func TestOperatorChangesNextPlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ada := w.add("ada@example.com", "business")
+	p, _ := w.operator()
+	for _, then := range []string{"free", "starter"} {
+		done := p.post(accountPage(ada.ID)+"/plan", "plan", "business", "until", "2099-12-31", "then", then, "reason", "fair")
+		got, err := w.gate.Client.Account(t.Context(), ada.ID)
+		if done.location != accountPage(ada.ID)+"?done=plan" || err != nil || got.Then != then {
+			t.Errorf("got %d %q and the next plan %q, %v, want %q", done.status, done.location, got.Then, err, then)
+		}
+	}
 }
 
 // An override of the page ends when that of the command with the same last day
