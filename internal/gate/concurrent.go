@@ -22,8 +22,9 @@ func (c *Call) limitsOfPeriods() int {
 	return n
 }
 
-// enter makes the call, or each of its batch, one of those that run, unless one of the last limits is full
-// or peek is set. rooms are those of these limits.
+// enter makes the call, or all calls of its batch, some of those that run, unless one
+// of the last limits has no room for them or peek is set. rooms are those of these
+// limits.
 func (c *Call) enter(rooms []store.Room, peek bool) (entered bool, err error) {
 	if len(rooms) == 0 {
 		return true, nil

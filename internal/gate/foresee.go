@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/internal/gate/request"
+	"github.com/caddy-tollgate/tollgate/internal/gate/tell"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
 
@@ -39,7 +40,7 @@ func (g *Gate) Foresee(r *http.Request, elements int64) Foreseen {
 		if e.Answer == nil {
 			return max(1, elements), nil
 		}
-		return max(1, elements, e.Cost), nil
+		return max(1, elements, tell.Reservation(e.Cost, e.Answer.Scale)), nil
 	}
 	mark := g.Server.Mark(r)
 	d := quiet.route(r, mark.Target)
@@ -71,7 +72,7 @@ func (d *decision) refusedBy(r *http.Request) string {
 		return "path"
 	case d.Endpoint == nil:
 		return "route"
-	case d.call == nil:
+	case d.call == nil, f.Code == "unauthenticated":
 		return "token"
 	case f.Code == "address_not_allowed":
 		return "address"

@@ -12,8 +12,14 @@ import (
 // token, the gate reads it only if one of the endpoints is for calls without a key.
 // As in readCost, the call begins when the body has arrived.
 func (g *Gate) choose(r *http.Request, d *decision) *refusal.Refusal {
-	if g.foresees {
+	ofPlan := func() *refusal.Refusal {
+		if d.call.credential.IsAnonymous() && !g.Policy.Anonymous.Plan.Lists(d.Endpoint) {
+			return g.credentials.NoToken
+		}
 		return nil
+	}
+	if g.foresees {
+		return ofPlan()
 	}
 	var chosen *policy.Endpoint
 	var requests []jsonbody.Request
@@ -34,10 +40,7 @@ func (g *Gate) choose(r *http.Request, d *decision) *refusal.Refusal {
 	}
 	d.Endpoint, d.mark.requests = chosen, int64(len(requests))
 	d.call.entitlement = &g.entitlements[len(g.Policy.Plans)][d.Endpoint.Index]
-	if d.call.credential.IsAnonymous() && !g.Policy.Anonymous.Plan.Lists(d.Endpoint) {
-		return g.credentials.NoToken
-	}
-	return nil
+	return ofPlan()
 }
 
 // chooseFor returns the endpoint of the requests of a body.

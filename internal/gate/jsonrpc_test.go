@@ -539,6 +539,14 @@ func TestForeseenOperation(t *testing.T) {
 			t.Errorf("got %+v, want the endpoint %s", x, want)
 		}
 	}
+	w := rpcWorld(t, true, func(c *policy.Config) {
+		c.Anonymous = &policy.AnonymousConfig{Plan: "public"}
+		c.Plans = append(c.Plans, policy.PlanConfig{Name: "public", Limits: map[string]*policy.Limit{"list": number(5)}})
+	})
+	w.account(t, policy.AnonymousAccount)
+	if x := w.gate.Foresee(marked(httptest.NewRequest("POST", mcpPath, http.NoBody)), 1); x.Step != "token" || x.Refusal == nil || x.Refusal.Status != 401 {
+		t.Errorf("without a key, of an endpoint for others: got %+v", x)
+	}
 }
 
 // FuzzOperations: no other reader finds another endpoint in a body that the gate

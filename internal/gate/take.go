@@ -157,8 +157,8 @@ func (g *Gate) Take(r *http.Request, t Taking) (Taken, error) {
 		return d.call.again()
 	}
 	c := d.call
-	if f := d.refusal; f != nil && f.Status < http.StatusInternalServerError && c != nil && t.ID != "" {
-		// The call may have been taken when its plan, its key or the endpoint was another.
+	if f := d.refusal; f != nil && f.Status < http.StatusInternalServerError && c != nil && !c.unconfirmed && t.ID != "" {
+		// The call may have been taken when its plan or the endpoint was another.
 		if taken, err := c.again(); !errors.Is(err, ErrNoCall) {
 			return taken, err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/gate"
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 	"github.com/caddy-tollgate/tollgate/internal/store"
+	"github.com/caddy-tollgate/tollgate/internal/token"
 )
 
 // take takes a call as a program does.
@@ -160,23 +161,6 @@ func TestTakeOnce(t *testing.T) {
 		t.Errorf("a repetition when the limit is full: %s, %v", codeOf(taken), err)
 	}
 	wantUsed(5)
-	for name, change := range map[string]func(){
-		"a lower limit": func() {
-			w.override(t, "acc_1", store.Override{Limit: store.Limit{Endpoint: "convert", Period: store.Day, Max: 1}, CreatedAt: noon})
-		},
-		"another plan":     func() { w.put(t, func(a *store.Account) { a.Plan = policy.FreePlan }) },
-		"a new cost of it": func() { w.gate.Policy.Endpoint("convert").Cost = 9 },
-	} {
-		change()
-		if taken, err := w.take(t, gate.Taking{Account: "acc_1", ID: "job", Cost: 2}, "convert"); err != nil || taken.Refusal != nil || taken.Cost != 2 || taken.Call == "" {
-			t.Errorf("a repetition after %s: %s %+v, %v", name, codeOf(taken), taken, err)
-		}
-		if taken, err := w.take(t, gate.Taking{Account: "acc_1", ID: "other job", Cost: 2}, "convert"); err != nil || taken.Refusal == nil {
-			t.Errorf("another call after %s: %s, %v", name, codeOf(taken), err)
-		}
-	}
-	wantUsed(5)
-	w.put(t, func(a *store.Account) { a.Plan, a.Overrides = w.gate.Policy.Plans[0].Name, nil })
 	w.set(noon.AddDate(0, 0, 1))
 	if taken, err := w.take(t, gate.Taking{Account: "acc_1", ID: "job 2", Cost: 5}, "convert"); err != nil || taken.Refusal != nil {
 		t.Errorf("the next day: %s, %v", codeOf(taken), err)
@@ -279,6 +263,54 @@ func TestSettleTaken(t *testing.T) {
 		if err := settle(first.Call, 1); err != nil {
 			t.Errorf("a repetition later: %v", err)
 		}
+	}
+}
+
+// TestTakeOnceAfterChanges: a repetition is the call that was taken, whatever has
+// changed since, unless the token is not valid any more.
+func TestTakeOnceAfterChanges(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(w *world){
+		"a lower limit": func(w *world) {
+			w.override(t, "acc_1", store.Override{Limit: store.Limit{Endpoint: "convert", Period: store.Day, Max: 1}, CreatedAt: noon})
+		},
+		"another plan":           func(w *world) { w.put(t, func(a *store.Account) { a.Plan = policy.FreePlan }) },
+		"a new cost":             func(w *world) { w.gate.Policy.Endpoint("convert").Cost = 5 },
+		"a cost above the limit": func(w *world) { w.gate.Policy.Endpoint("convert").Cost = 9 },
+	} {
+		w := newWorld(t, nil)
+		w.account(t, "acc_1")
+		var calls []string
+		for i := range 3 {
+			if i == 1 {
+				change(w)
+			}
+			taken, err := w.take(t, gate.Taking{Account: "acc_1", ID: "job"}, "convert")
+			if err != nil || taken.Refusal != nil || taken.Cost != 1 {
+				t.Errorf("%s, repetition %d: %s %+v, %v", name, i, codeOf(taken), taken.Left, err)
+			}
+			calls = append(calls, taken.Call)
+		}
+		if calls[0] == "" || calls[1] != calls[0] || w.used(t, "acc_1", "convert", noon) != 1 {
+			t.Errorf("%s: got the calls %q", name, calls)
+		}
+		if taken, err := w.take(t, gate.Taking{Account: "acc_1", ID: "other job", Cost: 9}, "convert"); err != nil || taken.Refusal == nil {
+			t.Errorf("another call after %s: %s, %v", name, codeOf(taken), err)
+		}
+	}
+	w := newWorld(t, nil)
+	bearer := w.account(t, "acc_1")
+	cache := &caching{Store: w.db, grants: map[token.Hash]store.Grant{}}
+	w.store = cache
+	for _, want := range []string{"admitted acc_1", "401 invalid_token"} {
+		taken, err := w.take(t, gate.Taking{Token: bearer, ID: "job", Cost: 2}, "convert")
+		if err != nil || codeOf(taken) != want {
+			t.Errorf("got %s, %v, want %s", codeOf(taken), err, want)
+		}
+		if err := w.db.RevokeKey(t.Context(), "acc_1", "key_acc_1", noon); err != nil {
+			t.Fatal(err)
+		}
+		cache.version++
 	}
 }
 

@@ -39,7 +39,7 @@ type Account struct {
 	Plan      string    `json:"plan"`
 	Label     string    `json:"label" doc:"A text for people, such as an e-mail address. It may be empty."`
 	Disabled  bool      `json:"disabled" doc:"Whether the account's tokens are refused."`
-	Declared  bool      `json:"declared,omitempty" doc:"Whether the configuration file has the account. Then only the file changes its plan, label and disabled."`
+	Declared  bool      `json:"declared,omitempty" doc:"Whether the configuration file has the account. Then only the file changes its plan, billing day, label and disabled."`
 	CreatedAt time.Time `json:"created_at"`
 
 	BillingDay   int        `json:"billing_day,omitzero" doc:"The day on which the account's months begin. Not present for months of the calendar."`

@@ -73,8 +73,12 @@ func Doubts(p *policy.Policy) (findings []string) {
 			}
 		}
 		if len(calls) > 0 {
+			line = fmt.Sprintf("%s %d %s", line, l.Number(), l.Period)
+			if l.Soft {
+				line += fmt.Sprintf(" soft %d", l.Max)
+			}
 			findings = append(findings, fmt.Sprintf("%s has the line %q, which refuses each call to %s with 403 cost_above_limit: raise the limit, or lower what a call costs.",
-				of, fmt.Sprintf("%s %d %s", line, l.Max, l.Period), strings.Join(calls, ", ")))
+				of, line, strings.Join(calls, ", ")))
 		}
 	}
 	for _, plan := range p.Plans {

@@ -47,19 +47,20 @@ type message struct {
 // slower: 400 days fit into it.
 const spare, slower = time.Hour, 10_000
 
-// timeOf returns the time of a message about a day that ends at a time: about now, but
-// on that day, so that the receiver counts it there, and later than the message
-// before, because the newest one counts. Some receivers know only whole seconds. A
-// message is also later than those that the store has forgotten: without spare, those
-// at the end of the day would have the times of messages after it.
+// timeOf returns the time of a message about a day that ends at a time: now, but on
+// that day, so that the receiver counts it there, and later than the message before,
+// because the newest one counts. Some receivers know only whole seconds. A message is
+// also later than those that the store has forgotten: so the last three hours of the
+// day have the times of two hours, and messages after it those of spare.
 func timeOf(now, end time.Time, before int64) int64 {
 	left := end.Sub(now)
-	if left > 0 {
-		left -= left / 20 // the day and spare in 23 hours
-	} else {
-		left /= slower
+	switch {
+	case left <= 0:
+		now = end.Add(-spare - left/slower)
+	case left < 3*spare:
+		now = end.Add(-spare - left*2/3)
 	}
-	return max(before+1, end.Add(-spare-left).Unix())
+	return max(before+1, now.Unix())
 }
 
 // id returns the id of the message: the same for each repetition, which has the same
