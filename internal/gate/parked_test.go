@@ -26,3 +26,19 @@ func TestParkedAreBounded(t *testing.T) {
 		return r
 	})
 }
+
+// TestParkedAgain: a call of the next account with an id ends the reservation of the
+// call that had its name.
+func TestParkedAgain(t *testing.T) {
+	t.Parallel()
+	r, began := NewReservations(), time.Now()
+	for range 2 {
+		own := r.begin(&store.Call{Account: "acc_1", Endpoint: "convert", At: began})
+		r.decided(own, true)
+		r.park("call_x", own, nil, began.Add(settledWithin))
+	}
+	r.end("call_x")
+	if n := len(r.accounts); n != 0 {
+		t.Errorf("%d accounts hold reservations", n)
+	}
+}
