@@ -100,6 +100,22 @@ func TestConcurrent(t *testing.T) {
 			return err == nil
 		})
 	}
+	// Before the reload: a server that ends closes its WebSockets.
+	socket := begin("/api/live", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "HTTP/1.1 101")
+	if !refused("/api/live") {
+		t.Error("a call beside a WebSocket is not refused")
+	}
+	socket.Close()
+	eventually(t, "room after a WebSocket", func() bool {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "GET /api/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", bearer)
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		return err == nil && strings.HasPrefix(line, "HTTP/1.1 101")
+	})
 	for _, how := range []string{"end", "abort", "leave", "reload"} {
 		conn := stream()
 		if !refused("/api/stream") {
@@ -122,21 +138,6 @@ func TestConcurrent(t *testing.T) {
 		}
 		free(how)
 	}
-	socket := begin("/api/live", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "HTTP/1.1 101")
-	if !refused("/api/live") {
-		t.Error("a call beside a WebSocket is not refused")
-	}
-	socket.Close()
-	eventually(t, "room after a WebSocket", func() bool {
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		fmt.Fprintf(conn, "GET /api/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", bearer)
-		line, err := bufio.NewReader(conn).ReadString('\n')
-		return err == nil && strings.HasPrefix(line, "HTTP/1.1 101")
-	})
 }
 
 // TestConcurrentInTurn: a client that makes one call after the other, each on its own
