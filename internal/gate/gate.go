@@ -245,11 +245,7 @@ func (c *Call) price() *refusal.Refusal {
 	for _, limit := range c.limits {
 		// A top-up can raise a total.
 		if limit.Max > 0 && limit.Max < limit.Weight(c.cost) && limit.Period != store.Total {
-			takes := c.endpoint.Takes()
-			if limit.Calls {
-				takes = "costs"
-			}
-			return refusal.CostAbove(limit, c.gate.Policy.UnitOf(c.endpoint, &limit), takes, limit.Weight(c.cost))
+			return refusal.CostAbove(limit, c.gate.Policy.UnitOf(c.endpoint, &limit), c.endpoint.Takes(limit), limit.Weight(c.cost))
 		}
 	}
 	return nil

@@ -71,10 +71,10 @@ func newPattern(text string) (p Pattern) {
 // String returns the method and the path.
 func (p Pattern) String() string { return p.Method + " " + p.Path }
 
-// Takes is what a call does with its Cost, as a verb: its answer tells what it
-// costs, or the cost is fixed.
-func (e *Endpoint) Takes() string {
-	if e.Answer != nil {
+// Takes is what a call does with a limit, as a verb: its answer tells what it costs, or
+// the cost is fixed, as in limits of calls.
+func (e *Endpoint) Takes(l store.Limit) string {
+	if e.Answer != nil && !l.Calls {
 		return "reserves"
 	}
 	return "costs"

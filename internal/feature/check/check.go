@@ -69,7 +69,7 @@ func Doubts(p *policy.Policy) (findings []string) {
 				continue // it depends on the request
 			}
 			if l.Max > 0 && l.Max < l.Weight(e.Cost) && l.Period != store.Total && plan.Lists(e) && e.Covered(l) {
-				calls = append(calls, fmt.Sprintf("%s (%s %d)", e.Name, e.Takes(), e.Cost))
+				calls = append(calls, fmt.Sprintf("%s (%s %d)", e.Name, e.Takes(l), e.Cost))
 			}
 		}
 		if len(calls) > 0 {
