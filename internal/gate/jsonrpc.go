@@ -8,19 +8,23 @@ import (
 	"github.com/caddy-tollgate/tollgate/internal/policy"
 )
 
-// choose reads a JSON-RPC body and finds the endpoint of the call. Without a valid
-// token, the gate reads it only if one of the endpoints is for calls without a key.
-// As in readCost, the call begins when the body has arrived.
+// choose finds the endpoint of a call that its JSON-RPC body chooses. Without a key, the
+// body is read if one of the endpoints of the route is for such calls: it must be this
+// one.
 func (g *Gate) choose(r *http.Request, d *decision) *refusal.Refusal {
-	ofPlan := func() *refusal.Refusal {
-		if d.call.credential.IsAnonymous() && !g.Policy.Anonymous.Plan.Lists(d.Endpoint) {
-			return g.credentials.NoToken
+	if !g.foresees { // otherwise there is no body
+		if f := g.readOperation(r, d); f != nil {
+			return f
 		}
-		return nil
 	}
-	if g.foresees {
-		return ofPlan()
+	if d.call.credential.IsAnonymous() && !g.Policy.Anonymous.Plan.Lists(d.Endpoint) {
+		return g.credentials.NoToken
 	}
+	return nil
+}
+
+// readOperation reads the body. As in readCost, the call begins when it has arrived.
+func (g *Gate) readOperation(r *http.Request, d *decision) *refusal.Refusal {
 	var chosen *policy.Endpoint
 	var requests []jsonbody.Request
 	body, fault := readJSON(r, "this path", policy.MaxRPCBody)
@@ -40,7 +44,7 @@ func (g *Gate) choose(r *http.Request, d *decision) *refusal.Refusal {
 	}
 	d.Endpoint, d.mark.requests = chosen, int64(len(requests))
 	d.call.entitlement = &g.entitlements[len(g.Policy.Plans)][d.Endpoint.Index]
-	return ofPlan()
+	return nil
 }
 
 // chooseFor returns the endpoint of the requests of a body.

@@ -52,27 +52,27 @@ func (s *suite) running() {
 		}
 	}
 	want(0, 0, 0)
-	enter := func(account, endpoint string, n ...int64) func() {
-		_, leave, err := s.store.Enter(s.Context(), account, lists(endpoint), []int64{mostOfChat, mostOfAll}, append(n, 1)[0])
+	enter := func(account, endpoint string, n int64) func() {
+		_, leave, err := s.store.Enter(s.Context(), account, lists(endpoint), []int64{mostOfChat, mostOfAll}, n)
 		s.must(err)
 		return leave
 	}
 	var leave []func()
 	for range mostOfChat {
-		leave = append(leave, enter("acc_1", "chat"))
+		leave = append(leave, enter("acc_1", "chat", 1))
 	}
-	if enter("acc_1", "chat") != nil {
+	if enter("acc_1", "chat", 1) != nil {
 		s.Error("a call too many to chat was admitted")
 	}
 	want(mostOfChat, 0, mostOfChat) // all or nothing
 	for range mostOfAll - mostOfChat {
-		leave = append(leave, enter("acc_1", "rates"))
+		leave = append(leave, enter("acc_1", "rates", 1))
 	}
-	if enter("acc_1", "rates") != nil {
+	if enter("acc_1", "rates", 1) != nil {
 		s.Error("a call too many was admitted")
 	}
 	want(mostOfChat, mostOfAll-mostOfChat, mostOfAll)
-	leave = append(leave, enter("acc_2", "chat")) // another account
+	leave = append(leave, enter("acc_2", "chat", 1)) // another account
 	for _, end := range leave {
 		end()
 	}
@@ -82,7 +82,7 @@ func (s *suite) running() {
 	if enter("acc_1", "chat", 2) != nil {
 		s.Error("a batch with a call too many was admitted")
 	}
-	one := enter("acc_1", "chat")
+	one := enter("acc_1", "chat", 1)
 	batch()
 	want(1, 0, 1)
 	one()
